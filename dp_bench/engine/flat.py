@@ -1,0 +1,62 @@
+"""A model whose parameters are views of one flat tensor."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatModel:
+    """`params` holds every parameter of `module`; writing to it changes the module.
+
+    So noise, dot products, the update and a checkpoint are one call each. Four-dimensional weights are laid out
+    channels-last, the layout in which convolutions and stride-1 pooling are fastest on a CPU.
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device | str = "cpu") -> None:
+        for name, layer in module.named_modules():
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                raise TypeError(
+                    f"`{name}` is a {type(layer).__name__}, which mixes the examples of a batch, so that no example "
+                    "has a gradient of its own; use GroupNorm or LayerNorm"
+                )
+        self.module = module.to(device)
+        named = list(module.named_parameters())
+        self.params = torch.empty(sum(p.numel() for _, p in named), dtype=named[0][1].dtype, device=device)
+        self.slices: dict[str, slice] = {}
+        start = 0
+        for name, parameter in named:
+            where = slice(start, start + parameter.numel())
+            view = shaped(self.params[where], parameter.shape)
+            view.copy_(parameter.detach())
+            # Frozen: the engine asks autograd for the layers' output gradients only.
+            parameter.requires_grad_(False)
+            parameter.data = view
+            self.slices[name] = where
+            start = where.stop
+
+    def layers(self) -> Iterator[tuple[str, nn.Module]]:
+        """The modules that own parameters."""
+        for name, layer in self.module.named_modules():
+            if next(layer.parameters(recurse=False), None) is not None:
+                yield name, layer
+
+    def slice_of(self, layer: str) -> slice:
+        """Where a layer's parameters are; they are neighbours."""
+        owned = [w for n, w in self.slices.items() if n.rpartition(".")[0] == layer]
+        return slice(owned[0].start, owned[-1].stop)
+
+
+def shaped(flat: Tensor, shape: torch.Size) -> Tensor:
+    """The view of `flat` that has this shape: channels-last if it is a convolution's."""
+    if len(shape) == 4:
+        o, i, h, w = shape
+        return flat.view(o, h, w, i).permute(0, 3, 1, 2)
+    return flat.view(shape)
+
+
+def flattened(tensor: Tensor) -> Tensor:
+    """The inverse of `shaped`, for a leading batch dimension: [B, *shape] -> [B, numel]."""
+    if tensor.dim() == 5:
+        tensor = tensor.permute(0, 1, 3, 4, 2)
+    return tensor.reshape(tensor.shape[0], -1)

@@ -1,0 +1,103 @@
+"""Per-example gradients of a whole model: the fast way, the general way, and two slow ways kept as truth."""
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from dp_bench.engine.flat import FlatModel, flattened
+from dp_bench.engine.layers import rule_for
+from dp_bench.engine.parts import Materialised, Part
+
+Losses = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> one loss per example [B]
+Gradients = Callable[[FlatModel, Losses, Tensor, Tensor], Sequence[tuple[slice, Part]]]
+
+
+def fastest(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
+    """Fused where every layer has a rule, the general way otherwise."""
+    way = fused if _chain(model.module) is not None else general
+    return way(model, losses, inputs, targets)
+
+
+def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
+    """One forward and one backward pass; no weight gradient is computed that is not per example.
+
+    The parameters are frozen, so autograd returns the gradients of the layers' outputs and nothing else.
+    """
+    chain = _chain(model.module)
+    if chain is None:
+        raise TypeError(f"{type(model.module).__name__} is not a chain of layers that all have a rule")
+    x = inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs
+    recorded = []
+    with torch.enable_grad():
+        for name, layer in chain:
+            a, x = x, layer(x)
+            rule = rule_for(layer)
+            if rule is not None:
+                x = x if x.requires_grad else x.requires_grad_()
+                recorded.append((name, rule, a.detach(), x))
+        total = losses(x, targets).sum()
+    output_gradients = torch.autograd.grad(total, [x for *_, x in recorded])
+    parts: list[tuple[slice, Part]] = []
+    for (name, rule, a, _), d in zip(recorded, output_gradients, strict=True):
+        names = (f"{name}.{p}" for p in ("weight", "bias"))
+        parts += zip((model.slices[n] for n in names if n in model.slices), rule(a, d), strict=True)
+    return parts
+
+
+def general(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
+    """Any model that treats its examples independently, by vmap; slower, never wrong."""
+
+    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return losses(functional_call(model.module, parameters, (x[None],)), y[None])[0]
+
+    parameters = {n: p.detach() for n, p in model.module.named_parameters()}
+    per_example = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(parameters, inputs, targets)
+    return _materialised(model, per_example)
+
+
+def one_by_one(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
+    """The definition itself: plain autograd on one example at a time. For tests."""
+    module = copy.deepcopy(model.module).requires_grad_()
+    parameters = dict(module.named_parameters())
+    rows = [
+        torch.autograd.grad(losses(module(x[None]), y[None]).sum(), list(parameters.values()))
+        for x, y in zip(inputs, targets, strict=True)
+    ]
+    return _materialised(model, {n: torch.stack(g) for n, g in zip(parameters, zip(*rows, strict=True), strict=True)})
+
+
+def opacus(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
+    """Opacus' per-example gradients. For tests and the benchmark."""
+    from opacus import GradSampleModule
+
+    # Opacus 1.6 reads a convolution's input as if its channels came first, whatever its strides say.
+    channels_first = copy.deepcopy(model.module).requires_grad_().to(memory_format=torch.contiguous_format)
+    module = GradSampleModule(channels_first, loss_reduction="sum")
+    losses(module(inputs), targets).sum().backward()
+    return _materialised(model, {n: p.grad_sample for n, p in module._module.named_parameters()})
+
+
+def _materialised(model: FlatModel, per_example: dict[str, Tensor]) -> Sequence[tuple[slice, Part]]:
+    return [(model.slices[name], Materialised(flattened(g))) for name, g in per_example.items()]
+
+
+def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | None:
+    """The layers of nested `Sequential`s in order, if that is all there is and each owns its parameters alone.
+
+    Anything else could read a parameter where this engine does not look, and its norms would be too small.
+    """
+    if type(module) is nn.Sequential:
+        chain: list[tuple[str, nn.Module]] = []
+        for child, layer in module.named_children():
+            inner = _chain(layer, f"{name}.{child}".lstrip("."))
+            if inner is None:
+                return None
+            chain += inner
+        owners = [id(p) for _, layer in chain for p in layer.parameters()]
+        return chain if len(owners) == len(set(owners)) else None
+    fusable = rule_for(module) is not None or next(module.parameters(), None) is None
+    # An in-place layer would overwrite the output whose gradient is asked for.
+    return [(name, module)] if fusable and not getattr(module, "inplace", False) else None

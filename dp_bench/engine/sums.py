@@ -1,0 +1,53 @@
+"""Weighted sums of per-example gradients for several queries at once."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from dp_bench.engine.flat import FlatModel
+from dp_bench.engine.gradients import Gradients, Losses, fastest
+from dp_bench.queries import Query, bounded_weights
+
+
+def clipped_sums(
+    model: FlatModel,
+    losses: Losses,
+    inputs: Tensor,
+    targets: Tensor,
+    queries: Sequence[Query],
+    micro_batch: int,
+    gradients: Gradients = fastest,
+) -> dict[str, Tensor]:
+    """sum_i w_k(n_i) g_i (or sum_i w_k(n_i)) for every query k, n_i the norm of example i's whole gradient.
+
+    Each example's contribution stays within its query's bound whatever its values are: `bounded_weights` clamps
+    the weights, and an example whose norm is not finite is left out of everything.
+    """
+    vectors = [q for q in queries if q.kind == "vector"]
+    scalars = [q for q in queries if q.kind == "scalar"]
+    vector_sums = model.params.new_zeros(len(vectors), model.params.numel())
+    scalar_sums = model.params.new_zeros(len(scalars), dtype=torch.float64)
+    for x, y in zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True):
+        if len(x) == 0:  # an empty tensor splits into one empty piece
+            continue
+        parts = gradients(model, losses, x, y)
+        norms = sum(part.squared_norms() for _, part in parts).sqrt()
+        _drop_non_finite(parts, norms)
+        if vectors:
+            weights = torch.stack([bounded_weights(q, norms) for q in vectors]).to(vector_sums.dtype)
+            for where, part in parts:
+                part.add_weighted(weights, vector_sums[:, where])
+        for total, query in zip(scalar_sums, scalars, strict=True):
+            total += bounded_weights(query, norms).sum()
+    sums = {q.name: s for q, s in zip(vectors, vector_sums, strict=True)}
+    return sums | {q.name: s for q, s in zip(scalars, scalar_sums, strict=True)}
+
+
+def _drop_non_finite(parts: Sequence[tuple[slice, object]], norms: Tensor) -> None:
+    bad = ~norms.isfinite()
+    # On a CPU looking is cheaper than masking; on a GPU looking would wait for the device.
+    if norms.device.type == "cpu" and not bad.any():
+        return
+    for _, part in parts:
+        part.drop(bad)

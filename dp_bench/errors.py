@@ -1,0 +1,5 @@
+"""The one exception that is the user's to mend; the command line prints it as one line and exits with 2."""
+
+
+class UserError(Exception):
+    """Say what is wrong, the value found, what was expected and what to do, in one line."""

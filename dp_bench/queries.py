@@ -1,0 +1,51 @@
+"""The one abstraction: a private sum over the batch whose weights depend on each gradient's 2-norm alone.
+
+Noise, accounting and the engine all read the same `Query`, so they cannot disagree about a bound or a multiplier.
+Nothing here imports torch at run time: planning reads the strategies' queries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# float32 squares underflow below about 1e-19. A smaller norm than this cannot be measured to 1e-6, so a gradient this
+# short is left out of every vector sum; the error is far below any learning signal, and the bound holds regardless.
+SHORTEST_NORM = 1e-12
+# Below this bound the products themselves become subnormal and lose their relative precision: the sum is left at zero.
+SMALLEST_BOUND = 1e-30
+
+
+class Query(NamedTuple):
+    """sum_i w(n_i) g_i ("vector") or sum_i w(n_i) ("scalar"), n_i = |g_i|, over the examples of one batch.
+
+    Adding or removing one example moves the sum by at most `bound` (2-norm), so releasing it with
+    N(0, (noise_multiplier * bound)^2 I) is a Gaussian mechanism of that noise multiplier.
+    """
+
+    name: str
+    kind: Literal["vector", "scalar"]
+    weight: Callable[[Tensor], Tensor]  # norms [B] -> weights [B]
+    bound: float | Tensor
+    noise_multiplier: float
+
+
+Released = Mapping[str, "Tensor"]  # query name -> (sum + noise) / nominal batch size
+
+
+def bounded_weights(query: Query, norms: Tensor) -> Tensor:
+    """The query's weights, clamped so that no example contributes more than the bound, whatever the strategy wrote.
+
+    An example whose norm is not finite contributes nothing.
+    """
+    usable = norms.isfinite()
+    if query.kind == "scalar":
+        weights = query.weight(norms).to(norms.dtype).clamp(-query.bound, query.bound)
+        return weights.where(usable, 0.0)
+    usable = usable & (norms >= SHORTEST_NORM) & ((norms >= 0) & (query.bound >= SMALLEST_BOUND))
+    limit = query.bound / norms
+    weights = query.weight(norms).to(norms.dtype).clamp(-limit, limit)
+    return weights.where(usable, 0.0)

@@ -1,0 +1,50 @@
+"""DP-Adam without second moment (Mohapatra et al. 2022): Adam's denominator is replaced by its value under pure noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dp_bench.queries import Query, Released
+from dp_bench.strategies.base import Strategy, clipped_gradient
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class AdamWOSMState(NamedTuple):
+    step: int
+    moment: Tensor  # m_t
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamWOSM(Strategy[AdamWOSMState]):
+    clip: float
+    lr: float = 1e-3  # α
+    beta: float = 0.9
+    stabiliser: float = 1e-8
+
+    swept = ("clip",)
+
+    @property
+    def step_size(self) -> float:
+        """α / (ν C / B + 1e-8): sqrt of the second moment of a gradient that is all noise."""
+        return self.lr / (self.noise_multiplier * self.clip / self.batch_size + self.stabiliser)
+
+    def multipliers(self) -> dict[str, float]:
+        return {"gradient": self.noise_multiplier}
+
+    def init(self, params: Tensor) -> AdamWOSMState:
+        return AdamWOSMState(step=0, moment=params.new_zeros(params.shape))
+
+    def queries(self, state: AdamWOSMState) -> tuple[Query, ...]:
+        return (clipped_gradient(self.clip, self.noise_multiplier),)
+
+    def update(self, state: AdamWOSMState, params: Tensor, released: Released) -> tuple[Tensor, AdamWOSMState]:
+        step = state.step + 1
+        moment = self.beta * state.moment + (1 - self.beta) * released["gradient"]
+        unbiased = moment / (1 - self.beta**step)
+        return params - self.step_size * unbiased, AdamWOSMState(step, moment)
+
+    def trajectory(self, state: AdamWOSMState) -> dict[str, float | Tensor]:
+        return {"clip": self.clip, "lr": self.step_size}

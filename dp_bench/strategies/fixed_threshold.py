@@ -1,0 +1,43 @@
+"""DP-SGD with a threshold chosen beforehand (Song et al. 2013, Abadi et al. 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dp_bench.queries import Query, Released
+from dp_bench.strategies.base import Strategy, clipped_gradient
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class FixedThresholdState(NamedTuple):
+    velocity: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedThreshold(Strategy[FixedThresholdState]):
+    lr: float
+    clip: float
+    momentum: float = 0.9
+
+    swept = ("lr", "clip")
+
+    def multipliers(self) -> dict[str, float]:
+        return {"gradient": self.noise_multiplier}
+
+    def init(self, params: Tensor) -> FixedThresholdState:
+        return FixedThresholdState(velocity=params.new_zeros(params.shape))
+
+    def queries(self, state: FixedThresholdState) -> tuple[Query, ...]:
+        return (clipped_gradient(self.clip, self.noise_multiplier),)
+
+    def update(
+        self, state: FixedThresholdState, params: Tensor, released: Released
+    ) -> tuple[Tensor, FixedThresholdState]:
+        velocity = self.momentum * state.velocity + released["gradient"]
+        return params - self.lr * velocity, FixedThresholdState(velocity)
+
+    def trajectory(self, state: FixedThresholdState) -> dict[str, float | Tensor]:
+        return {"clip": self.clip, "lr": self.lr}

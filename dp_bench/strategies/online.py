@@ -1,0 +1,96 @@
+"""OSO-DPSGD, the paper's contribution: the threshold C and the step ρ descend their own gradients during training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dp_bench.errors import UserError
+from dp_bench.queries import Query, Released
+from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+UPDATES = ("exponential_sign", "additive", "cosine")
+
+
+class OnlineState(NamedTuple):
+    clip: Tensor  # C_t
+    lr: Tensor  # ρ_t
+    gradient: Tensor  # g~_{t-1}
+    direction: Tensor  # q~_{t-1}
+    velocity: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Online(Strategy[OnlineState]):
+    lr: float  # ρ_0
+    clip_init: float = 0.1  # C_0
+    clip_lr: float = 2.5e-3  # ρ_c
+    lr_lr: float = 2.5e-3  # ρ_r
+    gradient_share: float = 1.01  # ν_g / ν: what the gradient pays in noise for the second query
+    update_rule: str = "exponential_sign"
+    momentum: float = 0.9
+
+    swept = ("lr",)
+
+    def __post_init__(self) -> None:
+        if self.update_rule not in UPDATES:
+            raise UserError(f"strategy.update_rule: found {self.update_rule!r}, expected one of {', '.join(UPDATES)}")
+        if not self.gradient_share > 1:
+            raise UserError(
+                f"strategy.gradient_share: found {self.gradient_share}, expected a number above 1 (the paper's is 1.01): "
+                "at 1 no budget is left for the second query"
+            )
+
+    def multipliers(self) -> dict[str, float]:
+        """ν_g = 1.01 ν and ν_q = ν / sqrt(1 - 1.01^-2) = 7.124 ν, so that ν_g^-2 + ν_q^-2 = ν^-2."""
+        return {
+            "gradient": self.gradient_share * self.noise_multiplier,
+            "direction": self.noise_multiplier / math.sqrt(1 - self.gradient_share**-2),
+        }
+
+    def init(self, params: Tensor) -> OnlineState:
+        zeros = params.new_zeros(params.shape)
+        return OnlineState(
+            clip=scalar(self.clip_init, params),
+            lr=scalar(self.lr, params),
+            gradient=zeros,
+            direction=zeros,
+            velocity=zeros,
+        )
+
+    def queries(self, state: OnlineState) -> tuple[Query, ...]:
+        z = self.multipliers()
+        clip = state.clip
+        return (
+            clipped_gradient(clip, z["gradient"]),
+            # d(clipped gradient)/dC: g_i / n_i where it is clipped, 0 elsewhere, hence of norm 0 or 1.
+            Query("direction", "vector", lambda n: (n > clip) / n, 1.0, z["direction"]),
+        )
+
+    def update(self, state: OnlineState, params: Tensor, released: Released) -> tuple[Tensor, OnlineState]:
+        gradient = released["gradient"]
+        velocity = self.momentum * state.velocity + gradient
+        return params - state.lr * velocity, OnlineState(
+            clip=self._descend(state.clip, self.clip_lr, state.lr, gradient, state.direction),
+            lr=self._descend(state.lr, self.lr_lr, state.lr, gradient, state.gradient),
+            gradient=gradient,
+            direction=released["direction"],
+            velocity=velocity,
+        )
+
+    def _descend(self, value: Tensor, rate: float, lr: Tensor, now: Tensor, before: Tensor) -> Tensor:
+        """One step of C_t or ρ_t along -dℓ/dvalue ∝ g~_t · before; `before` is 0 at the first step."""
+        dot = now.dot(before).double()
+        if self.update_rule == "additive":
+            return value + rate * lr * dot
+        if self.update_rule == "cosine":
+            norms = now.norm().double() * before.norm().double()
+            return value * (1 + rate * dot / norms.clamp(min=1e-300))
+        return value * (rate * dot.sign()).exp()
+
+    def trajectory(self, state: OnlineState) -> dict[str, float | Tensor]:
+        return {"clip": state.clip, "lr": state.lr}
