@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+_PIECE = 100  # examples evaluated at once
 
 
 def cnn(*, output_activation: bool = False) -> nn.Sequential:
@@ -45,3 +48,45 @@ def bag_of_words(*, words: int = 25, output_activation: bool = False) -> nn.Sequ
         nn.Linear(128, 4),
     ]
     return nn.Sequential(*layers, *([nn.LeakyReLU()] if output_activation else []))
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(outputs, targets, reduction="none")
+
+
+def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets).square().flatten(1).mean(1)
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.argmax(1) == targets
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a data set's model is made, trained and judged: loss and score are per example, the metric is a mean score."""
+
+    build: Callable[[], nn.Sequential]
+    losses: Callable[[Tensor, Tensor], Tensor]
+    scores: Callable[[Tensor, Tensor], Tensor]
+
+
+def recipe(name: str, *, words: int = 25, output_activation: bool = False, autoencoder_padding: int = 0) -> Recipe:
+    if name == "cnn":
+        return Recipe(partial(cnn, output_activation=output_activation), cross_entropy, correct)
+    if name == "autoencoder":
+        return Recipe(partial(autoencoder, padding=autoencoder_padding), mean_squared_error, mean_squared_error)
+    if name == "bag_of_words":
+        build = partial(bag_of_words, words=words, output_activation=output_activation)
+        return Recipe(build, cross_entropy, correct)
+    raise KeyError(name)
+
+
+@torch.inference_mode()
+def evaluate(module: nn.Module, scores: Callable[[Tensor, Tensor], Tensor], inputs: Tensor, targets: Tensor) -> float:
+    """The mean score over a whole set, in pieces that fit the cache."""
+    total = torch.zeros((), dtype=torch.float64, device=inputs.device)
+    for x, y in zip(inputs.split(_PIECE), targets.split(_PIECE), strict=True):
+        x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+        total += scores(module(x), y).double().sum()
+    return float(total / len(inputs))

@@ -1,0 +1,34 @@
+# `make test` is all a fresh machine needs: it makes the virtual environment, installs what constraints.txt pins, and tests.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+# The real data for development, where they lie beside the project; anywhere else, tests that need them say so and skip.
+SHARED_DATA := $(wildcard ../shared/data)
+export DP_BENCH_DATA ?= $(abspath $(SHARED_DATA))
+
+.PHONY: help setup test lint bench clean
+
+help: ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+setup: $(VENV)/.ready ## the virtual environment, with everything in it
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+test: setup ## the whole test suite
+	$(BIN)/pytest
+
+lint: setup ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup ## milliseconds a step, against plain PyTorch and Opacus
+	$(BIN)/python benchmarks/step.py
+
+clean: ## remove the environment and caches, never runs or reports
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,38 @@
+"""Where files that can be made again are kept, and how one is written so that no reader ever sees half of it."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """The folder of everything that can be made again: `$DP_BENCH_CACHE`, else `$XDG_CACHE_HOME/dp_bench`, else
+    `~/.cache/dp_bench`. It need not exist yet."""
+    if own := os.environ.get("DP_BENCH_CACHE"):
+        return Path(own).expanduser()
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "dp_bench"
+    return Path.home() / ".cache" / "dp_bench"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `path` so that readers, and a machine that loses power, see the old content or the new, never a mixture.
+
+    Any number of processes may write the same path at once: each uses a temporary name of its own, the last one wins.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The same folder, because os.replace is atomic only within one file system.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files that only their owner may read; a cache may be shared within a group.
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(temporary).unlink()
+        raise

@@ -1,0 +1,78 @@
+"""One Hydra job: one configuration with all its seeds, from checked specs to a summary."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from dp_bench.accounting import PRIVATE_ACCOUNTANTS
+from dp_bench.budget import warnings_for
+from dp_bench.config import parse
+from dp_bench.progress import follow
+from dp_bench.spec import RunSpec, specs
+from dp_bench.store import RunFolder
+from dp_bench.tasks import TASKS
+
+
+def run_job(composed: DictConfig) -> None:
+    config = parse(composed)
+    runs = specs(config)
+    root = Path(config.runs)
+    for spec in runs:  # every seed is checked before the first one starts
+        RunFolder(root, spec).check_spec()
+    print("\n".join(_introduction(runs[0])))
+    results = _finished_or_trained(runs, root, config.checkpoint.keep)
+    print("\n".join(_summary(runs, root, results)))
+
+
+def _finished_or_trained(runs: list[RunSpec], root: Path, keep: str) -> list[dict[str, Any] | None]:
+    results = [RunFolder(root, spec).result() for spec in runs]
+    if all(result is not None for result in results):
+        return results
+    # Only what has to be trained needs torch and the data.
+    from dp_bench.data import load
+    from dp_bench.run import prepare_device, run
+
+    prepare_device(runs[0])
+    options = runs[0].dataset
+    dataset = load(options.name, words=options.words, stand_in=options.stand_in, limit=options.limit)
+    for i, spec in enumerate(runs):
+        with follow(spec) as progress:
+            results[i] = run(spec, root, dataset, progress, keep)
+    return results
+
+
+def _introduction(spec: RunSpec) -> list[str]:
+    lines = [f"{spec.dataset.name}, {spec.strategy}, {spec.point}: {spec.steps} steps, data: {spec.source.where}"]
+    lines += [f"note: {caveat}" for caveat in spec.source.caveats]
+    if spec.allocation is None:
+        return [*lines, "not private"]
+    a = spec.allocation
+    private = a.budget.accountant in PRIVATE_ACCOUNTANTS
+    kind = "private" if private else "NOT a privacy guarantee, for comparison with the paper only"
+    lines.append(
+        f"({a.budget.epsilon:g}, {a.budget.delta:g}) for {a.candidates} candidates, seeds not charged, by "
+        f"{a.budget.accountant}: noise multiplier {a.noise_multiplier:.4f}, epsilon {a.epsilon_run:.3f} for this run; {kind}"
+    )
+    return lines + [f"warning: {text}" for text in warnings_for(a.budget, a.sampling)]
+
+
+def _summary(runs: list[RunSpec], root: Path, results: list[dict[str, Any] | None]) -> list[str]:
+    metric = TASKS[runs[0].dataset.name].metric
+    lines = []
+    for spec, result in zip(runs, results, strict=True):
+        if result is None:
+            lines.append(f"seed {spec.seed}: another process is at it")
+            continue
+        best, final = result["best"], result["final"]
+        text = f"seed {spec.seed}: best {metric} {_number(best['value'])} at step {best['step']}, final {_number(final['value'])}"
+        lines.append(text + (f"; diverged: {result['reason']}" if result["status"] == "diverged" else ""))
+    values = [r["best"]["value"] for r in results if r is not None and r["status"] == "finished"]
+    if len(values) > 1:
+        lines.append(f"best {metric}: {statistics.mean(values):.5f} ± {statistics.stdev(values):.5f} over {len(values)} seeds")
+    return [*lines, f"kept in {root / runs[0].folder.parent}"]
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.5f}"

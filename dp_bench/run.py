@@ -1,0 +1,148 @@
+"""Carrying a run through to its result: start or resume, evaluate and save every 50 steps, finish once."""
+
+import logging
+import math
+import platform
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dp_bench.accounting import epsilon_curve
+from dp_bench.data.tensors import Dataset
+from dp_bench.errors import UserError
+from dp_bench.spec import RunSpec
+from dp_bench.store import RunFolder
+from dp_bench.tasks import TASKS
+from dp_bench.training import Training
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[int, dict[str, Any] | None], None]  # steps done, the newest row if it is new
+
+
+def run(spec: RunSpec, root: Path, dataset: Dataset, progress: Progress, keep: str = "none") -> dict[str, Any] | None:
+    """The result of a run: read if it is finished, else trained to its end. None if another process is at it."""
+    folder = RunFolder(root, spec)
+    with folder.claimed() as ours:
+        if not ours:
+            return None
+        folder.check_spec()
+        result = folder.result()
+        if result is None:
+            folder.write_spec()
+            result = _train(spec, folder, dataset, progress, keep)
+        folder.finish(result)
+        return result
+
+
+def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Progress, keep: str) -> dict[str, Any]:
+    started = time.time()
+    device = prepare_device(spec)
+    training = Training(spec, dataset, device)
+    evaluated = [*range(0, spec.steps, spec.train.evaluate_every), spec.steps]
+    epsilons = dict(zip(evaluated, _epsilons(spec, evaluated), strict=True))
+    saved = folder.checkpoint()
+    if saved is not None:
+        training.resume(saved)
+        folder.write_metrics(training.rows)
+        progress(training.step, training.rows[-1])
+    else:
+        _evaluate_and_save(training, folder, epsilons, progress, keep)
+    while training.step < spec.steps and training.divergence() is None:
+        training.advance()
+        progress(training.step, None)
+        if training.step in epsilons:
+            _evaluate_and_save(training, folder, epsilons, progress, keep)
+    folder.write_provenance(_provenance(training, started))
+    return _result(spec, training)
+
+
+def _evaluate_and_save(
+    training: Training, folder: RunFolder, epsilons: dict[int, float], progress: Progress, keep: str
+) -> None:
+    training.evaluate(epsilons[training.step])
+    row = training.rows[-1]
+    # Models before the checkpoint that follows them: a kill in between only writes the same bytes again.
+    if keep == "all":
+        folder.keep_model(f"step{training.step:05d}", training.parameters())
+    if keep == "best" and row is _best(training):
+        folder.keep_model("best", training.parameters())
+    folder.write_checkpoint(training.checkpoint())
+    folder.write_metrics(training.rows)
+    progress(training.step, row)
+
+
+def _best(training: Training) -> dict[str, Any]:
+    """The first of the best rows on the test set: the paper's choice, optimistic and not accounted for."""
+    task = TASKS[training.spec.dataset.name]
+    best = training.rows[0]
+    for row in training.rows[1:]:
+        if task.better(row[task.metric], best[task.metric]):
+            best = row
+    return best
+
+
+def _result(spec: RunSpec, training: Training) -> dict[str, Any]:
+    task = TASKS[spec.dataset.name]
+    first, last, best = training.rows[0], training.rows[-1], _best(training)
+    reason = training.divergence()
+    if reason is None and task.better(first[task.metric], last[task.metric]):
+        reason = "the metric is worse than at step 0"
+    allocation = spec.allocation
+    return {
+        "digest": spec.digest(),
+        "status": "finished" if reason is None else "diverged",
+        "reason": reason,
+        "metric": task.metric,
+        "best": {"step": best["step"], "value": _plain(best[task.metric])},
+        "final": {"step": last["step"], "value": _plain(last[task.metric])},
+        # A run that stopped early was allowed to go on: it is charged all its steps.
+        "steps_charged": spec.steps if allocation else 0,
+        "epsilon_run": allocation.epsilon_run if allocation else None,
+        "epsilon_grid": allocation.epsilon_grid if allocation else None,
+        "delta": spec.privacy.delta if spec.privacy else None,
+        "source": {"kind": spec.source.kind, "where": spec.source.where, "caveats": list(spec.source.caveats)},
+    }
+
+
+def _epsilons(spec: RunSpec, steps: list[int]) -> list[float]:
+    allocation = spec.allocation
+    if allocation is None:
+        return [math.inf] * len(steps)
+    budget = allocation.budget
+    return epsilon_curve(budget.accountant, allocation.noise_multiplier, allocation.sampling, steps, budget.delta)
+
+
+def prepare_device(spec: RunSpec) -> torch.device:
+    """The device that was asked for, set up so that the same spec gives the same bits."""
+    wanted = spec.machine.device
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise UserError("device: found no CUDA device, expected one for device=cuda; use device=auto or device=cpu")
+    torch.set_num_threads(spec.machine.threads)
+    device = torch.device("cuda" if wanted == "auto" and torch.cuda.is_available() else wanted.replace("auto", "cpu"))
+    if device.type == "cuda":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    return device
+
+
+def _provenance(training: Training, started: float) -> dict[str, Any]:
+    """Where and how, for a reader's eyes: nothing here is compared."""
+    return {
+        "dp_bench": metadata.version("dp_bench"),
+        "packages": {p: metadata.version(p) for p in ("torch", "numpy", "dp-accounting", "opacus", "hydra-core")},
+        "python": platform.python_version(),
+        "host": platform.node(),
+        "processor": platform.processor() or platform.machine(),
+        "machine": training.machine(),
+        "source": {"where": training.spec.source.where, "checksums": training.spec.source.checksums},
+        "seconds_of_last_session": round(time.time() - started, 1),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

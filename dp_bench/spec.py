@@ -1,0 +1,161 @@
+"""What a run is: everything its result depends on, from one configuration. No torch: planning makes specs by thousands."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from dp_bench import data, grid
+from dp_bench.accounting import Sampling
+from dp_bench.budget import Allocation, Budget, allocate
+from dp_bench.config import Config, DatasetConfig, GridConfig, ModelConfig, PrivacyConfig, TrainConfig
+from dp_bench.errors import UserError
+from dp_bench.strategies import STRATEGIES, Strategy
+from dp_bench.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How a run is executed. Bits depend on it, results do not mean anything else by it."""
+
+    device: str
+    threads: int
+    micro_batch: int
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One seed of one point of one grid."""
+
+    profile: str
+    variant: str
+    dataset: DatasetConfig
+    model: ModelConfig
+    strategy: str
+    hyperparameters: Mapping[str, Any]
+    grid: GridConfig
+    privacy: PrivacyConfig | None  # None: not private
+    train: TrainConfig
+    source: data.Source
+    allocation: Allocation | None
+    steps: int
+    seed: int
+    seeding: str
+    machine: Machine
+
+    @property
+    def point(self) -> str:
+        return grid.point_name({n: self.hyperparameters[n] for n in STRATEGIES[self.strategy].swept})
+
+    @property
+    def grid_folder(self) -> PurePosixPath:
+        epsilon = "inf" if self.privacy is None else _short(self.privacy.epsilon)
+        folder = PurePosixPath(self.profile, self.variant, self.dataset.name, self.strategy)
+        return folder / f"k{self.grid.k}" / f"eps{epsilon}"
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """Where the run is kept, and its whole identity: batches and noise are keyed by this name."""
+        return self.grid_folder / self.point / f"seed{self.seed}"
+
+    def protocol(self) -> dict[str, Any]:
+        """Everything that the result means, as plain JSON: all but the machine and where the data were found."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del plain["machine"], plain["source"]["where"]
+        return plain
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.protocol(), sort_keys=True).encode()).hexdigest()
+
+    def build_strategy(self) -> Strategy[Any]:
+        nu = self.allocation.noise_multiplier if self.allocation else 0.0
+        return STRATEGIES[self.strategy](
+            noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters
+        )
+
+
+def specs(config: Config) -> list[RunSpec]:
+    """The runs of one configuration, one a seed; every number in them is checked and none is left to be found."""
+    task, strategy = TASKS[config.dataset.name], STRATEGIES[config.strategy.name]
+    source = data.describe(config.dataset.name, stand_in=config.dataset.stand_in, limit=config.dataset.limit)
+    axes = axes_of(config)
+    hyperparameters = {n: v for n, v in asdict(config.strategy).items() if n != "name"}
+    for name, candidates in axes.items():
+        hyperparameters[name] = grid.snap(hyperparameters[name], candidates, name)
+    sampling = Sampling(config.train.batch_size, source.train_rows)
+    steps = round(config.train.epochs * source.train_rows / config.train.batch_size)
+    if steps < 1:
+        raise UserError(f"train.epochs: found {config.train.epochs}, expected enough for at least one step")
+    allocation = None
+    if strategy.private:
+        budget = Budget(config.privacy.epsilon, config.privacy.delta, config.privacy.accountant)
+        candidates_charged = len(grid.points(axes)) * config.grid.times
+        allocation = allocate(budget, sampling, candidates_charged, steps)
+    first = RunSpec(
+        profile=config.profile,
+        variant=variant(config, source),
+        dataset=config.dataset,
+        model=config.model,
+        strategy=config.strategy.name,
+        hyperparameters=hyperparameters,
+        grid=config.grid,
+        privacy=config.privacy if strategy.private else None,
+        train=config.train,
+        source=source,
+        allocation=allocation,
+        steps=steps,
+        seed=config.seeds[0],
+        seeding=config.seed,
+        machine=Machine(config.device, config.threads, config.micro_batch or task.micro_batch),
+    )
+    first.build_strategy()  # a strategy refuses hyperparameters and budgets that cannot be
+    return [replace(first, seed=seed) for seed in config.seeds]
+
+
+def axes_of(config: Config) -> dict[str, tuple[float, ...]]:
+    """The grid that this configuration is a point of."""
+    g = config.grid
+    return grid.axes_for(
+        STRATEGIES[config.strategy.name].swept,
+        g.k,
+        ranges={"lr": (g.lr[0], g.lr[1]), "clip": (g.clip[0], g.clip[1])},
+        choices={"quantile": g.quantile},
+        also=g.also,
+    )
+
+
+def variant(config: Config, source: data.Source) -> str:
+    """Every choice that departs from the defaults, by name, so that no two protocols ever share a folder."""
+    strategy = STRATEGIES[config.strategy.name]
+    default = Config()
+    chosen = {
+        "dataset": (config.dataset, default.dataset, {"name", "stand_in"}),
+        "model": (config.model, default.model, set()),
+        "strategy": (config.strategy, type(config.strategy)(), {"name", *strategy.swept}),
+        "grid": (config.grid, default.grid, {"k"} if strategy.private else {"k", "times"}),
+        "train": (config.train, default.train, set()),
+    }
+    if strategy.private:
+        chosen["privacy"] = (config.privacy, default.privacy, {"epsilon"})
+    departures = [
+        f"{group}.{key}={_short(value)}"
+        for group, (ours, theirs, apart) in chosen.items()
+        for key, value in asdict(ours).items()
+        if key not in apart and value != asdict(theirs)[key]
+    ]
+    if source.kind != "complete":
+        departures.append(f"data={source.kind}")
+    if config.seed != default.seed:
+        departures.append(f"seed={config.seed}")
+    return ",".join(departures) or "default"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "+".join(f"{k}:{_short(v)}" for k, v in sorted(value.items()))
+    if isinstance(value, list):
+        return "-".join(_short(v) for v in value)
+    # All its digits: a name stands for one number only.
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,0 +1,123 @@
+"""Runs on disk: readable folders, whole files or none, nothing believed whose checksum does not fit. No torch: bytes."""
+
+import contextlib
+import csv
+import fcntl
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dp_bench.cache import write_atomically
+from dp_bench.errors import UserError
+from dp_bench.spec import RunSpec
+
+_MAGIC = b"dp_bench checkpoint 1\n"
+
+
+class RunFolder:
+    """The folder of one run. `result.json` is written last: where it is, the run is done."""
+
+    def __init__(self, root: Path, spec: RunSpec) -> None:
+        self.spec = spec
+        self.path = root / spec.folder
+
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[bool]:
+        """Whether this process may work here; no other one can at the same time, and a killed one lets go."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            for left_by_a_killed_writer in self.path.glob(".*.tmp"):
+                left_by_a_killed_writer.unlink()
+            yield True
+
+    def check_spec(self) -> None:
+        """Refuse a folder that holds another protocol's run under the same name."""
+        path = self.path / "spec.json"
+        if not path.exists():
+            return
+        theirs, ours = read_sealed(path)["protocol"], self.spec.protocol()
+        if theirs != ours:
+            key, found, expected = next(_differences(theirs, ours))
+            raise UserError(
+                f"{path}: found {key} = {found}, expected {expected}: this run was made under another protocol; "
+                "move the folder away, or choose another runs=FOLDER"
+            )
+
+    def write_spec(self) -> None:
+        machine = vars(self.spec.machine)
+        write_sealed(self.path / "spec.json", {"protocol": self.spec.protocol(), "machine": machine})
+
+    def result(self) -> dict[str, Any] | None:
+        path = self.path / "result.json"
+        return read_sealed(path) if path.exists() else None
+
+    def write_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(self.path / "metrics.csv", text.getvalue().encode())
+
+    def write_checkpoint(self, payload: bytes) -> None:
+        digest = hashlib.sha256(payload).hexdigest().encode()
+        write_atomically(self.path / "checkpoint.pt", _MAGIC + digest + b"\n" + payload)
+
+    def checkpoint(self) -> bytes | None:
+        path = self.path / "checkpoint.pt"
+        if not path.exists():
+            return None
+        content = path.read_bytes()
+        header, payload = content[: len(_MAGIC) + 65], content[len(_MAGIC) + 65 :]
+        if header != _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n":
+            raise UserError(f"{path}: found a checksum that does not fit, expected a whole file; delete it to start over")
+        return payload
+
+    def keep_model(self, name: str, payload: bytes) -> None:
+        write_atomically(self.path / f"{name}.pt", payload)
+
+    def write_provenance(self, facts: Mapping[str, Any]) -> None:
+        write_atomically(self.path / "provenance.json", _json(facts))
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        write_sealed(self.path / "result.json", result)
+        (self.path / "checkpoint.pt").unlink(missing_ok=True)
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """JSON with the checksum of everything else in it."""
+    write_atomically(path, _json({**content, "sha256": _seal(content)}))
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+        seal = content.pop("sha256")
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise UserError(f"{path}: found no whole JSON object with a checksum; delete its folder to run it again") from None
+    if seal != _seal(content):
+        raise UserError(f"{path}: found content that does not fit its checksum; delete its folder to run it again")
+    return dict(content)
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for name in sorted(theirs.keys() | ours.keys()):
+            yield from _differences(theirs.get(name), ours.get(name), f"{key}.{name}".lstrip("."))
+    elif theirs != ours:
+        yield key, theirs, ours

