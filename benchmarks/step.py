@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -214,8 +215,7 @@ def main() -> None:
             show(rows)
             everything += rows
     if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(everything, file, indent=1)
+        Path(arguments.json).write_text(json.dumps(everything, indent=1))
 
 
 if __name__ == "__main__":

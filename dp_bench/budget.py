@@ -179,11 +179,11 @@ def _bracket(
     start = max(guess, 0.7)
     lowest, highest = start / 1000, start * 1000
 
-    low = high = start
+    low, high, stride = start, start, 1.25  # the further off, the longer the stride
     while spent(high) > budget.epsilon and high < highest:
-        low, high = high, 1.25 * high
+        low, high, stride = high, high * stride, 1.25 * stride
     while spent(low) <= budget.epsilon and low > lowest:
-        low, high = low / 1.25, low
+        low, high, stride = low / stride, low, 1.25 * stride
     if not spent(high) <= budget.epsilon < spent(low):
         raise UserError(
             f"The accountant {budget.accountant} finds no noise multiplier between {lowest:.3g} and {highest:.3g} that "
@@ -194,12 +194,12 @@ def _bracket(
 
 
 def _root(spent: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """The multiplier between `low` and `high` that spends `target`, to about eight digits."""
+    """The multiplier between `low` and `high` that spends `target`, to about seven digits."""
     from scipy.optimize import brentq
 
     def excess(log_multiplier: float) -> float:
         # exp(log(x)) need not be x, and the ends of the bracket must keep their signs.
-        noise_multiplier = min(max(math.exp(log_multiplier), low), high)
-        return min(spent(noise_multiplier), 10 * target) - target  # capped: nothing interpolates from infinity
+        ratio = spent(min(max(math.exp(log_multiplier), low), high)) / target
+        return math.log(min(max(ratio, 0.1), 10))  # almost linear; capped, as nothing interpolates from infinity
 
-    return math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-8))
+    return math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-7))

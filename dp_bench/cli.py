@@ -1,4 +1,4 @@
-"""The command `dp-bench`. A user's mistake is one line and exit code 2; anything else that fails is ours and shows where."""
+"""The command `dp-bench`. A user's mistake is one line and exit code 2; any other failure is ours."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from dp_bench import __version__
 from dp_bench.errors import UserError
 
-HELP = f"""dp-bench {__version__}: hyperparameter searches in differentially private learning, at their whole privacy cost
+HELP = f"""dp-bench {__version__}: private hyperparameter searches at their whole privacy cost
 
 usage: dp-bench COMMAND [...]
 
@@ -58,6 +58,7 @@ def configuration_folder() -> Path:
 def _hydra(arguments: Sequence[str]) -> None:
     import hydra
     from hydra.errors import HydraException
+    from omegaconf import DictConfig
     from omegaconf.errors import OmegaConfBaseException
 
     from dp_bench import config
@@ -66,10 +67,19 @@ def _hydra(arguments: Sequence[str]) -> None:
     config.register()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print and exit by itself; errors are reported here
     sys.argv = ["dp-bench run", *arguments]
+    failures: list[str] = []
+
+    def task(composed: DictConfig) -> None:
+        failure = run_job(composed)
+        if failure is not None:
+            failures.append(failure)
+
     try:
-        hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(run_job)()
+        hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(task)()
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_one_line(error)) from None
+    if failures:
+        raise UserError(failures[0])
 
 
 def _one_line(error: Exception) -> str:

@@ -131,6 +131,9 @@ def check(config: Config) -> None:
     }.items():
         if not value > 0:
             raise UserError(f"{key}: found {value}, expected a positive number")
+    for key, ends in {"grid.lr": config.grid.lr, "grid.clip": config.grid.clip}.items():
+        if len(ends) != 2:
+            raise UserError(f"{key}: found {ends}, expected the two ends of a range, as in {key}=[0.01,100]")
     if not config.seeds or len(set(config.seeds)) < len(config.seeds):
         raise UserError(f"seeds: found {config.seeds}, expected at least one and none twice, as in seeds=[0,1,2]")
     if config.model.autoencoder_padding not in (0, 1):

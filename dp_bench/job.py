@@ -8,15 +8,24 @@ from omegaconf import DictConfig
 
 from dp_bench.accounting import PRIVATE_ACCOUNTANTS
 from dp_bench.budget import warnings_for
-from dp_bench.config import parse
+from dp_bench.config import Config, parse
+from dp_bench.errors import UserError
 from dp_bench.progress import follow
 from dp_bench.spec import RunSpec, specs
 from dp_bench.store import RunFolder
 from dp_bench.tasks import TASKS
 
 
-def run_job(composed: DictConfig) -> None:
-    config = parse(composed)
+def run_job(composed: DictConfig) -> str | None:
+    """Why the job could not be done, or None. Hydra would dress up an exception and print more than one line."""
+    try:
+        _run_configuration(parse(composed))
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def _run_configuration(config: Config) -> None:
     runs = specs(config)
     root = Path(config.runs)
     for spec in runs:  # every seed is checked before the first one starts
@@ -53,7 +62,8 @@ def _introduction(spec: RunSpec) -> list[str]:
     kind = "private" if private else "NOT a privacy guarantee, for comparison with the paper only"
     lines.append(
         f"({a.budget.epsilon:g}, {a.budget.delta:g}) for {a.candidates} candidates, seeds not charged, by "
-        f"{a.budget.accountant}: noise multiplier {a.noise_multiplier:.4f}, epsilon {a.epsilon_run:.3f} for this run; {kind}"
+        f"{a.budget.accountant}: noise multiplier {a.noise_multiplier:.4f}, epsilon {a.epsilon_run:.3f} for this run; "
+        + kind
     )
     return lines + [f"warning: {text}" for text in warnings_for(a.budget, a.sampling)]
 
@@ -65,12 +75,14 @@ def _summary(runs: list[RunSpec], root: Path, results: list[dict[str, Any] | Non
         if result is None:
             lines.append(f"seed {spec.seed}: another process is at it")
             continue
-        best, final = result["best"], result["final"]
-        text = f"seed {spec.seed}: best {metric} {_number(best['value'])} at step {best['step']}, final {_number(final['value'])}"
+        best, final = (_number(result[which]["value"]) for which in ("best", "final"))
+        text = f"seed {spec.seed}: best {metric} {best} at step {result['best']['step']}, final {final}"
         lines.append(text + (f"; diverged: {result['reason']}" if result["status"] == "diverged" else ""))
     values = [r["best"]["value"] for r in results if r is not None and r["status"] == "finished"]
     if len(values) > 1:
-        lines.append(f"best {metric}: {statistics.mean(values):.5f} ± {statistics.stdev(values):.5f} over {len(values)} seeds")
+        lines.append(
+            f"best {metric}: {statistics.mean(values):.5f} ± {statistics.stdev(values):.5f} over {len(values)} seeds"
+        )
     return [*lines, f"kept in {root / runs[0].folder.parent}"]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -31,9 +32,9 @@ def autoencoder(*, padding: int = 0) -> nn.Sequential:
     """Fashion-MNIST, 48,705 parameters, whichever the padding."""
     widths = [1, 8, 16, 32, 64]
     layers: list[nn.Module] = []
-    for i, o in zip(widths, widths[1:], strict=False):
+    for i, o in pairwise(widths):
         layers += [nn.Conv2d(i, o, 3, padding=padding), nn.LeakyReLU()]
-    for i, o in zip(widths[::-1], widths[-2::-1], strict=False):
+    for i, o in pairwise(reversed(widths)):
         layers += [nn.ConvTranspose2d(i, o, 3, padding=padding), nn.LeakyReLU()]
     return nn.Sequential(*layers[:-1], nn.Sigmoid())
 
@@ -64,7 +65,7 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a data set's model is made, trained and judged: loss and score are per example, the metric is a mean score."""
+    """How a model is made, trained and judged: loss and score are per example, the metric is the mean score."""
 
     build: Callable[[], nn.Sequential]
     losses: Callable[[Tensor, Tensor], Tensor]

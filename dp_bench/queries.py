@@ -41,11 +41,10 @@ def bounded_weights(query: Query, norms: Tensor) -> Tensor:
 
     An example whose norm is not finite contributes nothing.
     """
+    bound = norms.new_ones(()) * query.bound
     usable = norms.isfinite()
-    if query.kind == "scalar":
-        weights = query.weight(norms).to(norms.dtype).clamp(-query.bound, query.bound)
-        return weights.where(usable, 0.0)
-    usable = usable & (norms >= SHORTEST_NORM) & ((norms >= 0) & (query.bound >= SMALLEST_BOUND))
-    limit = query.bound / norms
-    weights = query.weight(norms).to(norms.dtype).clamp(-limit, limit)
-    return weights.where(usable, 0.0)
+    limit = bound
+    if query.kind == "vector":
+        usable = usable & (norms >= SHORTEST_NORM) & (bound >= SMALLEST_BOUND)
+        limit = bound / norms
+    return query.weight(norms).to(norms.dtype).clamp(-limit, limit).where(usable, 0.0)

@@ -1,10 +1,9 @@
 """Carrying a run through to its result: start or resume, evaluate and save every 50 steps, finish once."""
 
-import logging
 import math
 import platform
+import subprocess
 import time
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,14 @@ import torch
 from dp_bench.accounting import epsilon_curve
 from dp_bench.data.tensors import Dataset
 from dp_bench.errors import UserError
+from dp_bench.progress import Show
 from dp_bench.spec import RunSpec
 from dp_bench.store import RunFolder
 from dp_bench.tasks import TASKS
 from dp_bench.training import Training
 
-log = logging.getLogger(__name__)
 
-Progress = Callable[[int, dict[str, Any] | None], None]  # steps done, the newest row if it is new
-
-
-def run(spec: RunSpec, root: Path, dataset: Dataset, progress: Progress, keep: str = "none") -> dict[str, Any] | None:
+def run(spec: RunSpec, root: Path, dataset: Dataset, progress: Show, keep: str = "none") -> dict[str, Any] | None:
     """The result of a run: read if it is finished, else trained to its end. None if another process is at it."""
     folder = RunFolder(root, spec)
     with folder.claimed() as ours:
@@ -39,7 +35,7 @@ def run(spec: RunSpec, root: Path, dataset: Dataset, progress: Progress, keep: s
         return result
 
 
-def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Progress, keep: str) -> dict[str, Any]:
+def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Show, keep: str) -> dict[str, Any]:
     started = time.time()
     device = prepare_device(spec)
     training = Training(spec, dataset, device)
@@ -62,7 +58,7 @@ def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Progres
 
 
 def _evaluate_and_save(
-    training: Training, folder: RunFolder, epsilons: dict[int, float], progress: Progress, keep: str
+    training: Training, folder: RunFolder, epsilons: dict[int, float], progress: Show, keep: str
 ) -> None:
     training.evaluate(epsilons[training.step])
     row = training.rows[-1]
@@ -133,6 +129,7 @@ def _provenance(training: Training, started: float) -> dict[str, Any]:
     """Where and how, for a reader's eyes: nothing here is compared."""
     return {
         "dp_bench": metadata.version("dp_bench"),
+        "commit": _commit(),
         "packages": {p: metadata.version(p) for p in ("torch", "numpy", "dp-accounting", "opacus", "hydra-core")},
         "python": platform.python_version(),
         "host": platform.node(),
@@ -142,6 +139,17 @@ def _provenance(training: Training, started: float) -> dict[str, Any]:
         "seconds_of_last_session": round(time.time() - started, 1),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, "+" if it was changed since; None for an installed package."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "."], check=False).returncode != 0
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + "+" * changed
 
 
 def _plain(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What a run is: everything its result depends on, from one configuration. No torch: planning makes specs by thousands."""
+"""What a run is: everything its result depends on. No torch: planning makes thousands of these."""
 
 import hashlib
 import json
@@ -71,9 +71,7 @@ class RunSpec:
 
     def build_strategy(self) -> Strategy[Any]:
         nu = self.allocation.noise_multiplier if self.allocation else 0.0
-        return STRATEGIES[self.strategy](
-            noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters
-        )
+        return STRATEGIES[self.strategy](noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters)
 
 
 def specs(config: Config) -> list[RunSpec]:

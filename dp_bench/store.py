@@ -1,4 +1,4 @@
-"""Runs on disk: readable folders, whole files or none, nothing believed whose checksum does not fit. No torch: bytes."""
+"""Runs on disk: readable folders, whole files or none, nothing believed whose checksum does not fit."""
 
 import contextlib
 import csv
@@ -77,7 +77,9 @@ class RunFolder:
         content = path.read_bytes()
         header, payload = content[: len(_MAGIC) + 65], content[len(_MAGIC) + 65 :]
         if header != _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n":
-            raise UserError(f"{path}: found a checksum that does not fit, expected a whole file; delete it to start over")
+            raise UserError(
+                f"{path}: found a checksum that does not fit, expected a whole file; delete it to start over"
+            )
         return payload
 
     def keep_model(self, name: str, payload: bytes) -> None:
@@ -101,7 +103,9 @@ def read_sealed(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
         seal = content.pop("sha256")
     except (ValueError, KeyError, AttributeError, TypeError):
-        raise UserError(f"{path}: found no whole JSON object with a checksum; delete its folder to run it again") from None
+        raise UserError(
+            f"{path}: found no whole JSON object with a checksum; delete its folder to run it again"
+        ) from None
     if seal != _seal(content):
         raise UserError(f"{path}: found content that does not fit its checksum; delete its folder to run it again")
     return dict(content)

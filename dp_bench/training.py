@@ -1,4 +1,4 @@
-"""Training one run: batches, clipped sums, noise, update, the same for every strategy; a pure function of spec and data."""
+"""Training one run: a pure function of its spec and the data, and the same for every strategy."""
 
 import io
 import math
@@ -119,8 +119,8 @@ class Training:
         for name, ours in self.machine().items():
             if saved["machine"][name] != ours:
                 raise UserError(
-                    f"{self.spec.folder}: found a checkpoint made with {name} = {saved['machine'][name]}, expected {ours}: "
-                    f"its bits would change half-way; resume with that {name}, or delete checkpoint.pt to start over"
+                    f"{self.spec.folder}: found a checkpoint made with {name} = {saved['machine'][name]}, expected "
+                    f"{ours}: its bits would change half-way; resume with the former, or delete checkpoint.pt"
                 )
         self.step, self.rows, self.key = saved["step"], saved["rows"], saved["key"]
         self.model.params.copy_(saved["params"])

@@ -31,8 +31,8 @@ ROOMS = [
     "models",
     "training",
     "audit",
-    "run",
     "progress",
+    "run",
     "job",
     "cli",
 ]

@@ -33,4 +33,4 @@ def _load_compiled_operators() -> None:
         return
     for library in Path(found.origin).parent.glob("_C.*"):
         with suppress(OSError):
-            torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+            torch.ops.load_library(library)

@@ -74,7 +74,9 @@ def opacus(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) ->
     from opacus import GradSampleModule
 
     # Opacus 1.6 reads a convolution's input as if its channels came first, whatever its strides say.
-    channels_first = copy.deepcopy(model.module).requires_grad_().to(memory_format=torch.contiguous_format)
+    channels_first = copy.deepcopy(model.module).requires_grad_()
+    for parameter in channels_first.parameters():
+        parameter.data = parameter.data.contiguous()
     module = GradSampleModule(channels_first, loss_reduction="sum")
     losses(module(inputs), targets).sum().backward()
     return _materialised(model, {n: p.grad_sample for n, p in module._module.named_parameters()})

@@ -47,7 +47,8 @@ def _patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, positions: t
 
     One copy of contiguous runs, several times faster than F.unfold, which puts the channels first.
     """
-    (ph, pw), (sh, sw), (dh, dw), (kh, kw) = layer.padding, layer.stride, layer.dilation, layer.kernel_size
+    (sh, sw), (dh, dw), (kh, kw) = layer.stride, layer.dilation, layer.kernel_size
+    ph, pw = (int(p) for p in layer.padding)
     # A transposed convolution's output_padding, and a stride that does not fit, leave a margin no kernel reads.
     padded = F.pad(images, (pw, pw, ph, ph)) if ph or pw else images
     padded = padded.contiguous(memory_format=torch.channels_last)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from dp_bench.engine.flat import FlatModel
 from dp_bench.engine.gradients import Gradients, Losses, fastest
+from dp_bench.engine.parts import Part
 from dp_bench.queries import Query, bounded_weights
 
 
@@ -32,7 +33,7 @@ def clipped_sums(
         if len(x) == 0:  # an empty tensor splits into one empty piece
             continue
         parts = gradients(model, losses, x, y)
-        norms = sum(part.squared_norms() for _, part in parts).sqrt()
+        norms = torch.stack([part.squared_norms() for _, part in parts]).sum(0).sqrt()
         _drop_non_finite(parts, norms)
         if vectors:
             weights = torch.stack([bounded_weights(q, norms) for q in vectors]).to(vector_sums.dtype)
@@ -44,7 +45,7 @@ def clipped_sums(
     return sums | {q.name: s for q, s in zip(scalars, scalar_sums, strict=True)}
 
 
-def _drop_non_finite(parts: Sequence[tuple[slice, object]], norms: Tensor) -> None:
+def _drop_non_finite(parts: Sequence[tuple[slice, Part]], norms: Tensor) -> None:
     bad = ~norms.isfinite()
     # On a CPU looking is cheaper than masking; on a GPU looking would wait for the device.
     if norms.device.type == "cpu" and not bad.any():

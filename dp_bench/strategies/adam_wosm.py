@@ -1,4 +1,4 @@
-"""DP-Adam without second moment (Mohapatra et al. 2022): Adam's denominator is replaced by its value under pure noise."""
+"""DP-Adam without second moment (Mohapatra et al. 2022): Adam's denominator under pure noise, a constant."""
 
 from __future__ import annotations
 

@@ -56,7 +56,9 @@ class NoDP(Strategy[NoDPState]):
         second = self.beta2 * state.second + (1 - self.beta2) * gradient.square()
         unbiased_first = first / (1 - self.momentum**step)
         unbiased_second = second / (1 - self.beta2**step)
-        return params - self.lr * unbiased_first / (unbiased_second.sqrt() + self.stabiliser), NoDPState(step, first, second)
+        return params - self.lr * unbiased_first / (unbiased_second.sqrt() + self.stabiliser), NoDPState(
+            step, first, second
+        )
 
     def trajectory(self, state: NoDPState) -> dict[str, float | Tensor]:
         return {"lr": self.lr}

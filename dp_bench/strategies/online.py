@@ -41,7 +41,7 @@ class Online(Strategy[OnlineState]):
             raise UserError(f"strategy.update_rule: found {self.update_rule!r}, expected one of {', '.join(UPDATES)}")
         if not self.gradient_share > 1:
             raise UserError(
-                f"strategy.gradient_share: found {self.gradient_share}, expected a number above 1 (the paper's is 1.01): "
+                f"strategy.gradient_share: found {self.gradient_share}, expected more than 1 (the paper's is 1.01): "
                 "at 1 no budget is left for the second query"
             )
 
@@ -84,11 +84,11 @@ class Online(Strategy[OnlineState]):
 
     def _descend(self, value: Tensor, rate: float, lr: Tensor, now: Tensor, before: Tensor) -> Tensor:
         """One step of C_t or ρ_t along -dℓ/dvalue ∝ g~_t · before; `before` is 0 at the first step."""
-        dot = now.dot(before).double()
+        dot: Tensor = now.dot(before).double()
         if self.update_rule == "additive":
             return value + rate * lr * dot
         if self.update_rule == "cosine":
-            norms = now.norm().double() * before.norm().double()
+            norms: Tensor = now.norm().double() * before.norm().double()
             return value * (1 + rate * dot / norms.clamp(min=1e-300))
         return value * (rate * dot.sign()).exp()
 

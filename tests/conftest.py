@@ -1,0 +1,20 @@
+"""No test reaches the network or the user's cache; real data are used where they lie beside the project."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _isolated(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["DP_BENCH_OFFLINE"] = "1"
+    os.environ["DP_BENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a machine that has no data set: stand-ins are all there is."""
+    monkeypatch.delenv("DP_BENCH_DATA", raising=False)

@@ -1,0 +1,164 @@
+import math
+
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from dp_bench import streams
+from dp_bench.engine import FlatModel, clipped_sums
+from dp_bench.noise import release
+from dp_bench.queries import Query
+
+# Streams are fixed, so nothing here is flaky; thresholds are those that right noise misses once in a million, and a
+# scale wrong by 2 % is more than twice as far away.
+P = 1e-6
+Z = stats.norm.isf(P / 2)
+BATCH = 512
+WIDTH = 300_000
+Z_GRADIENT, Z_DIRECTION, CLIP = 1.7, 12.0, 0.3
+
+
+def ones(n):
+    return n.new_ones(n.shape)
+
+
+QUERIES = (
+    Query("gradient", "vector", ones, torch.tensor(CLIP, dtype=torch.float64), Z_GRADIENT),
+    Query("direction", "vector", ones, 1.0, Z_DIRECTION),
+)
+SCALES = {"gradient": Z_GRADIENT * CLIP / BATCH, "direction": Z_DIRECTION / BATCH}
+
+
+@pytest.fixture(scope="module")
+def steps():
+    """The standardised noise of three steps of one stream, each of two queries."""
+    generator = streams.generator("noise", "noise")
+    exact = {q.name: torch.linspace(-1, 1, WIDTH) * SCALES[q.name] * BATCH for q in QUERIES}
+    released = [release(exact, QUERIES, BATCH, generator) for _ in range(3)]
+    return [{n: (r[n] - exact[n] / BATCH).double() / SCALES[n] for n in SCALES} for r in released]
+
+
+def assert_standard_normal(noise):
+    n = noise.numel()
+    assert abs(float(noise.mean())) < Z / math.sqrt(n)
+    assert abs(float(noise.square().mean()) - 1) < Z * math.sqrt(2 / n)
+    if n > 10_000:
+        assert abs(float(noise.pow(3).mean())) < Z * math.sqrt(15 / n)
+        assert abs(float(noise.pow(4).mean()) - 3) < Z * math.sqrt(96 / n)
+    assert stats.kstest(noise.numpy(), "norm").pvalue > P
+
+
+def assert_independent(a, b):
+    """Neither the values nor their squares are correlated."""
+    n = a.numel()
+    assert abs(float((a * b).sum())) < Z * math.sqrt(n)
+    assert abs(float(((a.square() - 1) * (b.square() - 1)).sum())) < Z * 2 * math.sqrt(n)
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_noise_is_normal_of_multiplier_times_bound_over_nominal_batch_size(steps, name):
+    for step in steps:
+        assert_standard_normal(step[name])
+
+
+def test_a_scale_wrong_by_two_percent_is_noticed(steps):
+    for wrong in (0.98, 1.02):
+        with pytest.raises(AssertionError):
+            assert_standard_normal(steps[0]["gradient"] * wrong)
+
+
+def test_queries_of_one_release_have_independent_noise(steps):
+    for step in steps:
+        for shift in (0, 1, 8):
+            assert_independent(step["gradient"], step["direction"].roll(shift))
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_steps_have_independent_noise(steps, name):
+    for other in SCALES:
+        assert_independent(steps[0][name], steps[1][other])
+        assert_independent(steps[1][name], steps[2][other])
+
+
+@pytest.mark.parametrize("lag", [1, 2, 4, 8, 16, 1000, WIDTH // 2])
+def test_coordinates_have_independent_noise(steps, lag):
+    for noise in steps[0].values():
+        assert_independent(noise[lag:], noise[:-lag])
+
+
+@pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 31, 33])
+def test_short_vectors_too(width):
+    """torch draws fewer than 16 normals one by one, and the rest of a division by 16 twice."""
+    generator = streams.generator(f"short {width}", "noise")
+    query = Query("q", "vector", ones, 2.0, 1.5)
+    rows = torch.stack([release({"q": torch.zeros(width)}, [query], 10, generator)["q"] for _ in range(6000)])
+    rows = rows.double() / (1.5 * 2 / 10)
+    for column in (rows[:, 0], rows[:, -1]):
+        assert abs(float(column.mean())) < Z / math.sqrt(len(rows))
+        assert abs(float(column.square().mean()) - 1) < Z * math.sqrt(2 / len(rows))
+    assert_independent(rows[1:, -1], rows[:-1, 0])
+    if width > 1:
+        assert_independent(rows[:, 1:].flatten(), rows[:, :-1].flatten())
+        assert_independent(rows[:, 0], rows[:, -1])
+
+
+def test_scalar_queries_get_noise_of_their_own():
+    generator = streams.generator("scalars", "noise")
+    queries = (Query("vector", "vector", ones, 0.3, 1.0), Query("a", "scalar", ones, 0.5, 51.2), Query("b", "scalar", ones, 2.0, 3.0))
+    sums = {"vector": torch.zeros(16), "a": torch.tensor(7.0, dtype=torch.float64), "b": torch.tensor(0.0, dtype=torch.float64)}
+    drawn = [release(sums, queries, 64, generator) for _ in range(60_000)]
+    a = (torch.stack([r["a"] for r in drawn]) - 7 / 64) / (51.2 * 0.5 / 64)
+    b = torch.stack([r["b"] for r in drawn]) / (3.0 * 2.0 / 64)
+    vector = torch.stack([r["vector"][-1] for r in drawn]).double() / (0.3 / 64)
+    assert a.dtype == torch.float64
+    assert drawn[0]["a"].shape == ()
+    for noise in (a, b, vector):
+        assert_standard_normal(noise)
+        assert_independent(noise[1:], noise[:-1])
+    for x, y in ((a, b), (a, vector), (b, vector), (a[1:], b[:-1]), (b[1:], a[:-1])):
+        assert_independent(x, y)
+
+
+def test_an_empty_batch_gets_the_same_noise():
+    model = FlatModel(nn.Sequential(nn.Linear(400, 500)))
+    count = Query("count", "scalar", lambda n: (n <= 1).to(n.dtype) - 0.5, 0.5, 4.0)
+    sums = clipped_sums(
+        model, lambda o, t: (o - t).square().sum(1), torch.zeros(0, 400), torch.zeros(0, 500), (*QUERIES, count), 32
+    )
+    assert sums["count"] == 0
+    generator = streams.generator("empty", "noise")
+    released = release(sums, (*QUERIES, count), BATCH, generator)
+    for name, scale in SCALES.items():
+        assert released[name].shape == model.params.shape
+        assert_standard_normal(released[name].double() / scale)
+    counts = [float(release(sums, [count], BATCH, generator)["count"]) for _ in range(20_000)]
+    assert_standard_normal(torch.tensor(counts, dtype=torch.float64) / (4.0 * 0.5 / BATCH))
+
+
+@pytest.mark.parametrize("bound", [1.0, math.inf, torch.tensor(math.inf)])
+def test_zero_multiplier_adds_nothing_and_draws_nothing(bound):
+    generator = streams.generator("zero", "noise")
+    before = generator.get_state()
+    exact = torch.tensor([1.0, -2.0, 0.0])
+    queries = (Query("v", "vector", ones, bound, 0.0), Query("s", "scalar", ones, bound, 0.0))
+    released = release({"v": exact, "s": torch.tensor(3.0)}, queries, 4, generator)
+    assert released["v"].tolist() == [0.25, -0.5, 0.0]
+    assert released["s"] == 0.75
+    assert torch.equal(generator.get_state(), before)
+    assert exact.tolist() == [1.0, -2.0, 0.0]
+
+
+def test_only_the_queries_are_released_and_the_sums_stay_exact():
+    sums = {"gradient": torch.zeros(20), "direction": torch.ones(20), "secret": torch.ones(20)}
+    released = release(sums, QUERIES, BATCH, streams.generator("only", "noise"))
+    assert released.keys() == {"gradient", "direction"}
+    assert torch.equal(sums["direction"], torch.ones(20))
+    assert torch.equal(sums["gradient"], torch.zeros(20))
+
+
+def test_noise_depends_on_the_stream_alone():
+    once, again = (release({"gradient": torch.zeros(50)}, QUERIES[:1], 8, streams.generator("a", "noise")) for _ in "12")
+    assert torch.equal(once["gradient"], again["gradient"])
+    other = release({"gradient": torch.zeros(50)}, QUERIES[:1], 8, streams.generator("b", "noise"))
+    assert not torch.isin(other["gradient"], once["gradient"]).any()

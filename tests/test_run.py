@@ -1,0 +1,286 @@
+"""A run: the same bits every time, wherever it is killed; nothing repeated, nothing hidden."""
+
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import dp_bench.cache
+import dp_bench.store
+from dp_bench.errors import UserError
+from dp_bench.store import RunFolder
+from dp_bench.strategies import STRATEGIES
+from dp_bench.training import Training
+from running import carry_out, contents, data_of, in_a_child, smoke
+
+pytestmark = pytest.mark.usefixtures("without_data")
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_two_runs_of_one_spec_are_bit_identical(strategy: str, tmp_path: Path) -> None:
+    spec = smoke(strategy)[0]
+    dataset = data_of(spec)
+    results = [carry_out(spec, tmp_path / name, dataset, keep="all") for name in ("a", "b")]
+    assert results[0] == results[1]
+    a, b = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert a == b
+    kept = sorted(Path(name).name for name in a)
+    assert kept == ["metrics.csv", "result.json", "spec.json", *(f"step{s:05d}.pt" for s in (0, 2, 4, 6))]
+
+
+@pytest.mark.parametrize("dataset_name", ["mnist", "fashion_mnist", "ag_news"])
+def test_every_task_trains(dataset_name: str, tmp_path: Path) -> None:
+    spec = smoke("no_dp", "train.epochs=1", "train.evaluate_every=10", dataset=dataset_name)[0]
+    result = carry_out(spec, tmp_path, data_of(spec))
+    rows = (tmp_path / spec.folder / "metrics.csv").read_text().splitlines()
+    metric = {"fashion_mnist": "mse"}.get(dataset_name, "accuracy")
+    assert rows[0] == f"step,{metric},clip,lr,epsilon"
+    assert [row.split(",")[0] for row in rows[1:]] == ["0", "10", "20"]
+    first, last = (float(rows[i].split(",")[1]) for i in (1, -1))
+    assert result["status"] == "finished"
+    assert last < 0.6 * first if metric == "mse" else last > first + 0.3
+    assert result["final"] == {"step": 20, "value": last}
+
+
+def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill at every single write: before the temporary file exists, and between it and its renaming."""
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    carry_out(spec, tmp_path / "whole", dataset, keep="best")
+    expected = contents(tmp_path / "whole")
+    real = dp_bench.cache.write_atomically
+    writes = 0
+
+    def counted(path: Path, content: bytes) -> None:
+        nonlocal writes
+        writes += 1
+        real(path, content)
+
+    monkeypatch.setattr(dp_bench.store, "write_atomically", counted)
+    carry_out(spec, tmp_path / "counted", dataset, keep="best")
+    assert writes > 10
+
+    for deadly in range(1, writes + 1):
+        for half_written in (False, True):
+            root = tmp_path / f"killed {deadly} {half_written}"
+            seen = 0
+
+            def lethal(path: Path, content: bytes, deadly: int = deadly, half_written: bool = half_written) -> None:
+                nonlocal seen
+                seen += 1
+                if seen == deadly:
+                    if half_written:
+                        (path.parent / f".{path.name}.x.tmp").write_bytes(content[: len(content) // 2])
+                    os._exit(9)
+                real(path, content)
+
+            monkeypatch.setattr(dp_bench.store, "write_atomically", lethal)
+            assert in_a_child(lambda root=root: carry_out(spec, root, dataset, keep="best")) == 9
+            monkeypatch.setattr(dp_bench.store, "write_atomically", real)
+            carry_out(spec, root, dataset, keep="best")
+            assert contents(root) == expected
+
+
+@pytest.mark.parametrize("strategy", ["online", "fixed_quantile", "no_dp"])
+def test_killed_at_random_moments_it_ends_the_same(strategy: str, tmp_path: Path) -> None:
+    spec = smoke(strategy, "train.epochs=2")[0]
+    dataset = data_of(spec)
+    carry_out(spec, tmp_path / "whole", dataset)
+    moments = random.Random(strategy)
+    killed = 0
+    for _ in range(25):
+        killed += in_a_child(lambda: carry_out(spec, tmp_path / "killed", dataset), moments.uniform(0.01, 0.15)) == -9
+    assert killed >= 3
+    carry_out(spec, tmp_path / "killed", dataset)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = smoke("online")[0]
+    result = carry_out(spec, tmp_path, data_of(spec))
+    monkeypatch.setattr(Training, "advance", lambda self: pytest.fail("trained again"))
+    assert carry_out(spec, tmp_path, data_of(spec)) == result
+
+
+def test_a_run_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    with RunFolder(tmp_path, spec).claimed() as ours:
+        assert ours
+        assert carry_out(spec, tmp_path, dataset) is None
+    assert carry_out(spec, tmp_path, dataset) is not None
+
+
+def interrupted(spec, root: Path, dataset) -> Path:
+    """A run that stopped after its third evaluation."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(step: int, row: object) -> None:
+        if step == 4 and row is not None:
+            raise Stop
+
+    from dp_bench.run import run
+
+    with pytest.raises(Stop):
+        run(spec, root, dataset, stop)
+    return root / spec.folder / "checkpoint.pt"
+
+
+def test_resuming_on_another_machine_is_refused_with_the_reason(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    checkpoint = interrupted(spec, tmp_path, dataset)
+    before = checkpoint.read_bytes()
+    for change, reason in [({"threads": 2}, "threads = 1, expected 2"), ({"micro_batch": 7}, "micro_batch = 1024")]:
+        other = replace(spec, machine=replace(spec.machine, **change))
+        with pytest.raises(UserError, match=reason):
+            carry_out(other, tmp_path, dataset)
+    torch.set_num_threads(1)
+    assert checkpoint.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:-100] + bytes(100), lambda b: b"", lambda b: b[1:]])
+def test_a_damaged_checkpoint_is_never_believed(damage, tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    checkpoint = interrupted(spec, tmp_path, dataset)
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+    with pytest.raises(UserError, match=r"checkpoint\.pt: found a checksum that does not fit"):
+        carry_out(spec, tmp_path, dataset)
+    checkpoint.unlink()
+    carry_out(spec, tmp_path, dataset)
+    carry_out(spec, tmp_path / "whole", dataset)
+    assert contents(tmp_path / spec.folder) == contents(tmp_path / "whole" / spec.folder)
+
+
+def test_secure_runs_differ_share_initial_weights_and_resume(tmp_path: Path) -> None:
+    spec = smoke("online", "seed=secure")[0]
+    dataset = data_of(spec)
+    first, second = (Training(spec, dataset, CPU) for _ in range(2))
+    assert first.key != second.key
+    assert len(first.key) == 64
+    assert torch.equal(first.model.params, second.model.params)
+    assert "seed=secure" in str(spec.folder)
+    interrupted(spec, tmp_path, dataset)
+    resumed = Training(spec, dataset, CPU)
+    resumed.resume(RunFolder(tmp_path, spec).checkpoint())
+    rest = Training(spec, dataset, CPU)
+    rest.resume(RunFolder(tmp_path, spec).checkpoint())
+    assert resumed.key == rest.key
+    for training in (resumed, rest):
+        training.advance()
+    assert torch.equal(resumed.model.params, rest.model.params)
+    carry_out(spec, tmp_path, dataset)
+    assert not (tmp_path / spec.folder / "checkpoint.pt").exists(), "the key must be forgotten with it"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_seeds_set_initial_weights_and_runs_set_batches_and_noise(strategy: str) -> None:
+    """Runs with one seed start alike; no two runs share a batch or a noise vector."""
+    other_point = {"adam_wosm": "strategy.clip=1"}.get(strategy, "strategy.lr=3.16")
+    a, other_seed = smoke(strategy)
+    b = smoke(strategy, other_point)[0]
+    dataset = data_of(a)
+    one, seeded, two = (Training(spec, dataset, CPU) for spec in (a, other_seed, b))
+    assert torch.equal(one.model.params, two.model.params)
+    assert not torch.equal(one.model.params, seeded.model.params)
+    draws = [(t._draw().tolist(), torch.randn(10_000, generator=t.noise)) for t in (one, seeded, two)]
+    for i, (batch, noise) in enumerate(draws):
+        for batch_, noise_ in draws[i + 1 :]:
+            assert batch != batch_
+            assert abs(torch.corrcoef(torch.stack([noise, noise_]))[0, 1]) < 0.05  # five standard deviations
+
+
+def test_diverging_runs_end_early_are_charged_and_recorded(tmp_path: Path) -> None:
+    spec = smoke("no_dp", "strategy.lr=31.6", "strategy.optimiser=sgd", "train.epochs=3")[0]
+    dataset = data_of(spec)
+    broken = replace(dataset, train_x=dataset.train_x * 1e12)
+    result = carry_out(spec, tmp_path, broken)
+    assert result["status"] == "diverged"
+    assert result["final"]["step"] < spec.steps
+    assert result["reason"]
+
+
+@pytest.mark.parametrize(("clip", "reason"), [(0.0, "threshold is 0"), (float("nan"), "nan"), (float("inf"), "inf")])
+def test_a_threshold_that_is_no_threshold_is_divergence(clip: float, reason: str, tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    training = Training(spec, data_of(spec), CPU)
+    training.state = training.state._replace(clip=torch.tensor(clip, dtype=torch.float64))
+    training.evaluate(0.0)
+    assert reason in training.divergence()
+
+
+def test_ending_worse_than_the_start_is_divergence(tmp_path: Path) -> None:
+    spec = smoke("fixed_threshold", "strategy.lr=31.6", "strategy.clip=100", dataset="fashion_mnist")[0]
+    result = carry_out(spec, tmp_path, data_of(spec))
+    assert result["status"] == "diverged"
+    assert result["reason"] == "the metric is worse than at step 0"
+    assert result["steps_charged"] == spec.steps
+    assert result["epsilon_grid"] == pytest.approx(3, rel=1e-3)
+
+
+def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
+    spec = smoke("adam_wosm", "train.epochs=2")[0]
+    result = carry_out(spec, tmp_path, data_of(spec), keep="best")
+    rows = [line.split(",") for line in (tmp_path / spec.folder / "metrics.csv").read_text().splitlines()[1:]]
+    metric = [float(row[1]) for row in rows]
+    assert result["best"] == {"step": int(rows[metric.index(max(metric))][0]), "value": max(metric)}
+    assert result["final"] == {"step": spec.steps, "value": metric[-1]}
+    epsilons = [float(row[4]) for row in rows]
+    assert epsilons[0] == 0
+    assert epsilons == sorted(epsilons)
+    assert epsilons[-1] == result["epsilon_run"]
+    training = Training(spec, data_of(spec), CPU)
+    kept = torch.load(tmp_path / spec.folder / "best.pt", weights_only=True)
+    training.model.module.load_state_dict(kept)
+    training.evaluate(0.0)
+    assert training.rows[-1]["accuracy"] == max(metric)
+
+
+def test_the_training_loss_is_written_nowhere(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    carry_out(spec, tmp_path, data_of(spec), keep="all")
+    for name, content in contents(tmp_path).items():
+        assert b"loss" not in content, name
+
+
+def test_queries_that_overspend_stop_the_run(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    training = Training(spec, data_of(spec), CPU)
+    honest = training.strategy
+
+    class Overspending(type(honest)):
+        def queries(self, state):
+            return tuple(q._replace(noise_multiplier=self.noise_multiplier) for q in super().queries(state))
+
+    training.strategy = Overspending(**vars(honest))
+    with pytest.raises(RuntimeError, match="spend more than"):
+        training.advance()
+
+
+def test_another_protocol_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    carry_out(spec, tmp_path, data_of(spec))
+    changed = replace(spec, allocation=replace(spec.allocation, noise_multiplier=9.0))
+    with pytest.raises(UserError, match=r"allocation\.noise_multiplier = 0\.96\d*, expected 9\.0"):
+        carry_out(changed, tmp_path, data_of(spec))
+
+
+@pytest.mark.parametrize("name", ["result.json", "spec.json"])
+def test_a_tampered_file_is_named(name: str, tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    carry_out(spec, tmp_path, data_of(spec))
+    path = tmp_path / spec.folder / name
+    content = json.loads(path.read_text())
+    content["extra"] = 1
+    for text in (json.dumps(content), "{", "[]", ""):
+        path.write_text(text)
+        with pytest.raises(UserError, match=name.replace(".", r"\.")):
+            carry_out(spec, tmp_path, data_of(spec))
