@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dp_bench import __version__
-from dp_bench.errors import UserError
+from dp_bench.errors import JobsFailed, UserError
 
 HELP = f"""dp-bench {__version__}: private hyperparameter searches at their whole privacy cost
 
 usage: dp-bench COMMAND [...]
 
-  run     train a configuration with all its seeds      dp-bench run --help
-  data    find, verify and fetch the data sets          dp-bench data --help
+  run     train a configuration, or with -m whole grids  dp-bench run --help
+  plan    what a sweep would run, spend and take         dp-bench plan --help
+  data    find, verify and fetch the data sets           dp-bench data --help
 
 examples:
   dp-bench data
   dp-bench run dataset=mnist strategy=online strategy.lr=0.316 grid.k=5 privacy.epsilon=3
-  dp-bench run profile=smoke dataset=ag_news strategy=adam_wosm strategy.clip=0.01
+  dp-bench plan experiment=mnist_k5
+  dp-bench run -m experiment=mnist_k5
+  dp-bench run -m dataset=mnist,ag_news strategy=online,fixed_threshold grid.k=5,7 privacy.epsilon=3,9
 
 Results are kept under runs/; a finished run is never repeated, a killed one goes on where it was.
 """
@@ -34,15 +37,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"dp-bench {__version__}")
         elif command == "run":
             _hydra(rest)
+        elif command == "plan":
+            _plan(rest)
         elif command == "data":
             from dp_bench.data.command import main as data
 
             return data(rest)
         else:
-            raise UserError(f"command: found {command!r}, expected one of run, data; see dp-bench --help")
+            raise UserError(f"command: found {command!r}, expected one of run, plan, data; see dp-bench --help")
     except UserError as error:
         print(f"dp-bench: {error}", file=sys.stderr)
         return 2
+    except JobsFailed as error:
+        print(f"dp-bench: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ndp-bench: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return 130
@@ -53,6 +61,25 @@ def configuration_folder() -> Path:
     """conf/ of the source tree, or the copy that an installed package carries."""
     package = Path(__file__).parent
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
+
+
+def _plan(arguments: Sequence[str]) -> None:
+    """The same words as a multirun's, but nothing is run."""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="dp-bench plan",
+        description="Show every grid's privacy ledger, the number of runs and how long they take. Nothing is run.",
+        epilog="examples:\n  dp-bench plan experiment=mnist_k5\n  dp-bench plan experiment=paper\n"
+        "  dp-bench plan --accountants pld,prv dataset=mnist strategy=online,adam_wosm grid.k=5 privacy.epsilon=3,9",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--accountants", default="", help="second opinions, comma-separated: pld, prv (seconds each)")
+    parser.add_argument("overrides", nargs="*", help="what dp-bench run -m would take")
+    chosen = parser.parse_args(arguments)
+    _hydra(
+        ["-m", *chosen.overrides, "hydra.sweeper.plan_only=true", f"hydra.sweeper.accountants=[{chosen.accountants}]"]
+    )
 
 
 def _hydra(arguments: Sequence[str]) -> None:
@@ -69,10 +96,11 @@ def _hydra(arguments: Sequence[str]) -> None:
     sys.argv = ["dp-bench run", *arguments]
     failures: list[str] = []
 
-    def task(composed: DictConfig) -> None:
+    def task(composed: DictConfig) -> str | None:
         failure = run_job(composed)
-        if failure is not None:
+        if failure is not None:  # of a single run; a sweep collects what its jobs return, wherever they ran
             failures.append(failure)
+        return failure
 
     try:
         hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(task)()

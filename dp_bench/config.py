@@ -3,6 +3,7 @@
 Defaults are the project's readings of the paper (docs/fidelity.md); a run's folder names every choice that differs.
 """
 
+from collections.abc import Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, get_type_hints
@@ -71,6 +72,7 @@ class Config:
     grid: GridConfig = field(default_factory=GridConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    points: str = "all"  # of a sweep: all | published (the point that the paper's tables name as best)
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
     # named: batches and noise follow from the run's name, so that it can be repeated (and its noise subtracted) by
     # anyone who knows it. secure: from the operating system, forgotten when the run is done.
@@ -79,6 +81,7 @@ class Config:
     threads: int = 1
     micro_batch: int | None = None  # None: what was measured fastest for the model
     runs: str = "runs"
+    quiet: bool = False  # a sweep shows its jobs itself
 
 
 def strategy_schema(name: str) -> type:
@@ -104,8 +107,11 @@ def register() -> None:
         store.store(group="strategy", name=f"{name}_schema", node=strategy_schema(name))
 
 
-def parse(composed: DictConfig) -> Config:
-    """A composed configuration as plain dataclasses, checked."""
+def parse(composed: DictConfig, point: Mapping[str, float] | None = None) -> Config:
+    """A composed configuration as plain dataclasses, checked; `point` gives swept values that it leaves open."""
+    for name, value in (point or {}).items():
+        if OmegaConf.is_missing(composed.strategy, name):
+            composed.strategy[name] = value
     missing = sorted(OmegaConf.missing_keys(composed))
     if missing:
         raise UserError(f"{missing[0]}: found nothing, expected a value; add {missing[0]}=VALUE to the command")
@@ -119,6 +125,7 @@ def check(config: Config) -> None:
     """Refuse what no run could be made of. Each strategy checks its own hyperparameters, the budget its own numbers."""
     _one_of("dataset.name", config.dataset.name, TASKS)
     _one_of("checkpoint.keep", config.checkpoint.keep, ("none", "best", "all"))
+    _one_of("points", config.points, ("all", "published"))
     _one_of("seed", config.seed, ("named", "secure"))
     _one_of("device", config.device, ("auto", "cpu", "cuda"))
     for key, value in {

@@ -1,6 +1,8 @@
 """One Hydra job: one configuration with all its seeds, from checked specs to a summary."""
 
 import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from dp_bench.accounting import PRIVATE_ACCOUNTANTS
 from dp_bench.budget import warnings_for
 from dp_bench.config import Config, parse
 from dp_bench.errors import UserError
-from dp_bench.progress import follow
+from dp_bench.progress import Show, follow, silently
 from dp_bench.spec import RunSpec, specs
 from dp_bench.store import RunFolder
 from dp_bench.tasks import TASKS
@@ -30,12 +32,17 @@ def _run_configuration(config: Config) -> None:
     root = Path(config.runs)
     for spec in runs:  # every seed is checked before the first one starts
         RunFolder(root, spec).check_spec()
+    if config.quiet:
+        _finished_or_trained(runs, root, config.checkpoint.keep, silently)
+        return
     print("\n".join(_introduction(runs[0])))
-    results = _finished_or_trained(runs, root, config.checkpoint.keep)
+    results = _finished_or_trained(runs, root, config.checkpoint.keep, follow)
     print("\n".join(_summary(runs, root, results)))
 
 
-def _finished_or_trained(runs: list[RunSpec], root: Path, keep: str) -> list[dict[str, Any] | None]:
+def _finished_or_trained(
+    runs: list[RunSpec], root: Path, keep: str, shown: Callable[[RunSpec], AbstractContextManager[Show]]
+) -> list[dict[str, Any] | None]:
     results = [RunFolder(root, spec).result() for spec in runs]
     if all(result is not None for result in results):
         return results
@@ -47,7 +54,7 @@ def _finished_or_trained(runs: list[RunSpec], root: Path, keep: str) -> list[dic
     options = runs[0].dataset
     dataset = load(options.name, words=options.words, stand_in=options.stand_in, limit=options.limit)
     for i, spec in enumerate(runs):
-        with follow(spec) as progress:
+        with shown(spec) as progress:
             results[i] = run(spec, root, dataset, progress, keep)
     return results
 

@@ -24,6 +24,12 @@ def follow(spec: RunSpec) -> Iterator[Show]:
 
 
 @contextlib.contextmanager
+def silently(spec: RunSpec) -> Iterator[Show]:
+    """Shows nothing."""
+    yield lambda step, row: None
+
+
+@contextlib.contextmanager
 def _bar(spec: RunSpec, title: str, metric: str) -> Iterator[Show]:
     from tqdm import tqdm
 

@@ -78,7 +78,7 @@ def specs(config: Config) -> list[RunSpec]:
     """The runs of one configuration, one a seed; every number in them is checked and none is left to be found."""
     task, strategy = TASKS[config.dataset.name], STRATEGIES[config.strategy.name]
     source = data.describe(config.dataset.name, stand_in=config.dataset.stand_in, limit=config.dataset.limit)
-    axes = axes_of(config)
+    axes = axes_of(config.strategy.name, config.grid)
     hyperparameters = {n: v for n, v in asdict(config.strategy).items() if n != "name"}
     for name, candidates in axes.items():
         hyperparameters[name] = grid.snap(hyperparameters[name], candidates, name)
@@ -98,7 +98,7 @@ def specs(config: Config) -> list[RunSpec]:
         model=config.model,
         strategy=config.strategy.name,
         hyperparameters=hyperparameters,
-        grid=config.grid,
+        grid=config.grid if strategy.private else replace(config.grid, times=1),  # only a budget is divided
         privacy=config.privacy if strategy.private else None,
         train=config.train,
         source=source,
@@ -112,11 +112,10 @@ def specs(config: Config) -> list[RunSpec]:
     return [replace(first, seed=seed) for seed in config.seeds]
 
 
-def axes_of(config: Config) -> dict[str, tuple[float, ...]]:
-    """The grid that this configuration is a point of."""
-    g = config.grid
+def axes_of(strategy: str, g: GridConfig) -> dict[str, tuple[float, ...]]:
+    """What a strategy's grid searches."""
     return grid.axes_for(
-        STRATEGIES[config.strategy.name].swept,
+        STRATEGIES[strategy].swept,
         g.k,
         ranges={"lr": (g.lr[0], g.lr[1]), "clip": (g.clip[0], g.clip[1])},
         choices={"quantile": g.quantile},

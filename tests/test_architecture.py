@@ -24,6 +24,8 @@ ROOMS = [
     "data",
     "spec",
     "store",
+    "published",
+    "plan",
     "sampling",
     "streams",
     "noise",
@@ -34,9 +36,14 @@ ROOMS = [
     "progress",
     "run",
     "job",
+    "cost",
+    "ledger",
+    "watch",
+    "sweep",
+    "report",
     "cli",
 ]
-WITHOUT_TORCH = ["config", "grid", "budget", "spec", "store", "strategies", "data", "tasks", "job", "cli"]
+WITHOUT_TORCH = ["config", "grid", "budget", "spec", "store", "strategies", "data", "tasks", "job", "plan", "ledger", "watch", "sweep", "cli"]
 
 
 def room_of(path: Path) -> str:

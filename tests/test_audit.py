@@ -10,6 +10,9 @@ amplification, for which the claim is mu = 1/nu. With it fixed, all that is rand
 deterministic (checked), runs again only if the batch changes. The update is replaced by a record of what it was given,
 so that every draw is of the same step.
 
+The strategies are audited so, a step a draw. For the planted bugs a step's sums are stacked AT_ONCE times, and
+`release` adds noise to each copy: AT_ONCE draws for one call, as good where a tensor's elements get independent noise.
+
 nu = 1/2: with 10^4 draws Clopper-Pearson then costs 6 % of mu = 2 (10 % of mu = 1), and up to mu = 6 can be proven.
 """
 
@@ -30,6 +33,7 @@ from dp_bench.strategies import STRATEGIES
 
 NU = 0.5
 DRAWS, ASIDE = 10_000, 1_000
+AT_ONCE = 50
 CONFIDENCE = 0.999  # a correct strategy fails its audit for one in a thousand names of its noise, at most
 REST = 20
 BATCH_SIZE = REST + 1
@@ -77,11 +81,11 @@ class Recorder:
         self.released.append(released)
         return params, state
 
-    def table(self):
-        """[draws, values], the queries side by side."""
+    def table(self, count):
+        """[count, values], the queries side by side."""
         assert all(row.keys() == self.multipliers().keys() for row in self.released)
         columns = [torch.stack([row[name] for row in self.released]) for name in self.multipliers()]
-        return torch.cat([c.reshape(len(c), -1).double() for c in columns], dim=1).numpy()
+        return torch.cat([column.reshape(count, -1).double() for column in columns], dim=1).numpy()
 
 
 class OneStep(training.Training):
@@ -110,18 +114,21 @@ def along(value):
     return torch.tensor([[value] + [0.0] * (PARAMETERS - 1)])
 
 
-def draws(strategy, gradients, name, count):
+def draws(strategy, gradients, name, count, at_once):
     """[count, values]: all that `count` repetitions of the step release."""
     steps = OneStep(strategy, gradients, name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "clipped_sums", remembered(training.clipped_sums))
-        for _ in range(count):
+        patch.setattr(training, "clipped_sums", remembered(training.clipped_sums, at_once))
+        for _ in range(count // at_once):
             steps.advance()
-    return steps.strategy.table()
+    return steps.strategy.table(count)
 
 
-def remembered(compute):
-    """`clipped_sums` that computes each batch once; twice, the first time, to see that it is deterministic."""
+def remembered(compute, copies):
+    """`clipped_sums` that computes each batch once; twice, the first time, to see that it is deterministic.
+
+    With several copies, a stack of them.
+    """
     known = []
 
     def exact(model, losses, inputs, targets, queries, micro_batch):
@@ -129,7 +136,7 @@ def remembered(compute):
             found, again = (compute(model, losses, inputs, targets, queries, micro_batch) for _ in range(2))
             for name, value in found.items():
                 torch.testing.assert_close(value, again[name], rtol=0, atol=0, equal_nan=True)
-            known[:] = inputs, found
+            known[:] = inputs, {n: v.expand(copies, *v.shape).squeeze(0) for n, v in found.items()}
         return {name: value.clone() for name, value in known[1].items()}
 
     return exact
@@ -151,15 +158,15 @@ def knowledge(strategy):
     return Known(np.array(rest), np.array(canary), np.array(noise))
 
 
-def observed_mu(strategy, name):
+def observed_mu(strategy, name, at_once=1):
     """With CONFIDENCE, the mu of a step is at least this: the larger of two canaries' bounds (Bonferroni)."""
     known = knowledge(strategy)
     assert known.mu == pytest.approx(1 / NU)
     rest = along(-K).repeat(REST, 1)
-    without = draws(strategy, rest, f"{name}, without", ASIDE + DRAWS)
+    without = draws(strategy, rest, f"{name}, without", ASIDE + DRAWS, at_once)
     bounds = []
     for value, count, aside in ((K, DRAWS, ASIDE), (math.inf, DRAWS // 10, ASIDE // 10)):  # the infinite shows at once
-        canary = draws(strategy, torch.cat([rest, along(value)]), f"{name}, canary {value}", aside + count)
+        canary = draws(strategy, torch.cat([rest, along(value)]), f"{name}, canary {value}", aside + count, at_once)
         fit, judged = Worlds(without[:ASIDE], canary[:aside]), Worlds(without[ASIDE:], canary[aside:])
         bounds.append(audit(known, fit, judged, (1 + CONFIDENCE) / 2))
     return max(bounds)
@@ -197,7 +204,10 @@ def gradient_multiplier_on_direction(patch, strategy):
 
 
 def noise_of_the_first_threshold(patch, strategy):
-    """Noise nu_g C_0, bound C_t = 2 C_0. True mu: (4 nu_g^-2 + (2 sigma_b)^-2)^(1/2), 1.45 times the claim."""
+    """Noise nu_g C_0, bound C_t = 2 C_0. True mu: (4 nu_g^-2 + (2 sigma_b)^-2)^(1/2), 1.45 times the claim.
+
+    Online's, likewise, is 1.99 times the claim.
+    """
 
     def planted(exact, queries, batch_size, generator):
         return release(exact, strategy.queries(strategy.init(torch.zeros(PARAMETERS))), batch_size, generator)
@@ -206,7 +216,10 @@ def noise_of_the_first_threshold(patch, strategy):
 
 
 def divided_by_the_drawn_size(patch, strategy):
-    """True mu: about twice the claim, since the others' sum, REST * C, shrinks by C as the canary adds C."""
+    """True mu: about twice the claim, since the others' sum, REST * C, shrinks by C as the canary adds C.
+
+    Of FixedQuantile it is about 1.2 times the claim: the gradient moves twice as far, but the count no longer does.
+    """
     draw, drawn = training.Training._draw, []
 
     def remembering_draw(self):
@@ -221,7 +234,7 @@ def divided_by_the_drawn_size(patch, strategy):
 
 
 def whole_budget_on_the_gradient(patch, strategy):
-    """nu on the gradient, the second query on top: 1.28 times the claim."""
+    """nu on the gradient, the second query on top: 1.28 times the claim, with Online's even split 1.22."""
     patch.setattr(training, "release", too_little_noise({"gradient": NU}))
 
 
@@ -250,25 +263,28 @@ def infinite_gradient_unclipped(patch, strategy):
     patch.setattr(sums, "bounded_weights", lambda query, norms: bounded(query, norms).where(norms.isfinite(), 1.0))
 
 
-PAPER, QUANTILE = ("online", {}), ("fixed_quantile", SPLITS["fixed_quantile"][""])
+PAPER, EVEN = (("online", SPLITS["online"][split]) for split in ("the paper's", "even"))
+QUANTILE = ("fixed_quantile", SPLITS["fixed_quantile"][""])
+THRESHOLD, ADAM = ("fixed_threshold", {}), ("adam_wosm", {})
+PLANTED = {
+    gradient_multiplier_on_direction: [PAPER],
+    noise_of_the_first_threshold: [PAPER, QUANTILE],
+    divided_by_the_drawn_size: [PAPER, QUANTILE, THRESHOLD, ADAM],
+    whole_budget_on_the_gradient: [EVEN, QUANTILE],
+    one_noise_vector: [PAPER],
+    infinite_gradient_times_zero: [PAPER, QUANTILE, THRESHOLD, ADAM],
+    infinite_gradient_unclipped: [PAPER, QUANTILE, THRESHOLD, ADAM],
+}
 
 
 @pytest.mark.parametrize(
     ("plant", "name", "split"),
-    [
-        (gradient_multiplier_on_direction, *PAPER),
-        (noise_of_the_first_threshold, *QUANTILE),
-        (divided_by_the_drawn_size, "fixed_threshold", {}),
-        (whole_budget_on_the_gradient, *QUANTILE),
-        (one_noise_vector, *PAPER),
-        (infinite_gradient_times_zero, "adam_wosm", {}),
-        (infinite_gradient_unclipped, "fixed_threshold", {}),
-    ],
+    [pytest.param(p, *audited, id=f"{p.__name__} {audited[0]}") for p, where in PLANTED.items() for audited in where],
 )
 def test_a_planted_bug_is_refuted(plant, name, split, monkeypatch):
     strategy = build(name, **split)
     plant(monkeypatch, strategy)
-    assert observed_mu(strategy, f"{plant.__name__}, {name}") > 1 / NU
+    assert observed_mu(strategy, f"{plant.__name__}, {name}", AT_ONCE) > 1 / NU
 
 
 def test_a_split_that_overspends_does_not_even_start():

@@ -89,7 +89,7 @@ def test_any_budget_is_kept_and_the_next_smaller_multiplier_would_not(target, de
     assert epsilon("rdp", next_smaller(allocation.noise_multiplier), sampling, compositions, delta) > target
 
 
-def test_more_candidates_steps_or_examples_need_more_noise_and_more_epsilon_less():
+def test_more_candidates_or_examples_need_more_noise_and_more_epsilon_less():
     base = allocate(RDP3, MNIST, 7, 1172).noise_multiplier
     assert allocate(RDP3, MNIST, 8, 1172).noise_multiplier > base
     assert allocate(RDP3, Sampling(600, 60_000), 7, 1172).noise_multiplier > base
@@ -113,10 +113,6 @@ def test_targets_that_an_accountant_cannot_reach_are_refused(budget):
     [
         (MNIST, 5 * 1172, 3, 1.2070, 1.74),
         (MNIST, 5 * 1172, 9, 0.7230, 1.27),
-        (MNIST, 25 * 1172, 3, 2.3003, 1.93),
-        (MNIST, 25 * 1172, 9, 1.0775, 1.71),
-        (AG_NEWS, 5 * 2344, 3, 0.9634, 1.61),
-        (AG_NEWS, 5 * 2344, 9, 0.6363, 1.16),
         (AG_NEWS, 25 * 2344, 3, 1.6960, 1.87),
         (AG_NEWS, 25 * 2344, 9, 0.8733, 1.58),
     ],
@@ -333,21 +329,26 @@ for _ in range(150):
     assert [file.name for file in path.parent.iterdir()] == ["entry.json"]  # no temporary file is left behind
 
 
-def test_two_processes_calibrate_the_same_grid_at_once(cache):
+def test_two_processes_that_calibrate_the_same_grid_at_once_agree(cache):
     code = """
+import sys
+from dp_bench import budget
 from dp_bench.accounting import Sampling
-from dp_bench.budget import Budget, allocate
-import sys, dp_accounting, scipy.optimize
-print("ready", flush=True)
-sys.stdin.readline()
-print(repr(allocate(Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)), flush=True)
+
+def calibrate(*_):
+    print("calibrating", flush=True)
+    sys.stdin.readline()  # until the other one is here too
+    return 1.5
+
+budget._smallest_multiplier = calibrate
+budget.epsilon = lambda accountant, nu, sampling, steps, delta: steps / 100
+print(repr(budget.allocate(budget.Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)))
 """
     pipe = subprocess.PIPE
     both = [subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
-    for process in both:
-        process.stdout.readline()
+    assert [process.stdout.readline() for process in both] == ["calibrating\n", "calibrating\n"]
     answers = {process.communicate("go\n")[0] for process in both}
-    assert answers == {f"{allocate(*SMALL)!r}\n"}
+    assert answers == {f"{allocate(*SMALL)!r}\n"}  # ours is read from the cache
     assert [path.suffix for path in entries(cache)] == [".json"]
 
 

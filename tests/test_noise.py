@@ -105,8 +105,16 @@ def test_short_vectors_too(width):
 
 def test_scalar_queries_get_noise_of_their_own():
     generator = streams.generator("scalars", "noise")
-    queries = (Query("vector", "vector", ones, 0.3, 1.0), Query("a", "scalar", ones, 0.5, 51.2), Query("b", "scalar", ones, 2.0, 3.0))
-    sums = {"vector": torch.zeros(16), "a": torch.tensor(7.0, dtype=torch.float64), "b": torch.tensor(0.0, dtype=torch.float64)}
+    queries = (
+        Query("vector", "vector", ones, 0.3, 1.0),
+        Query("a", "scalar", ones, 0.5, 51.2),
+        Query("b", "scalar", ones, 2.0, 3.0),
+    )
+    sums = {
+        "vector": torch.zeros(16),
+        "a": torch.tensor(7.0, dtype=torch.float64),
+        "b": torch.tensor(0.0, dtype=torch.float64),
+    }
     drawn = [release(sums, queries, 64, generator) for _ in range(60_000)]
     a = (torch.stack([r["a"] for r in drawn]) - 7 / 64) / (51.2 * 0.5 / 64)
     b = torch.stack([r["b"] for r in drawn]) / (3.0 * 2.0 / 64)
@@ -158,7 +166,9 @@ def test_only_the_queries_are_released_and_the_sums_stay_exact():
 
 
 def test_noise_depends_on_the_stream_alone():
-    once, again = (release({"gradient": torch.zeros(50)}, QUERIES[:1], 8, streams.generator("a", "noise")) for _ in "12")
+    once, again = (
+        release({"gradient": torch.zeros(50)}, QUERIES[:1], 8, streams.generator("a", "noise")) for _ in "12"
+    )
     assert torch.equal(once["gradient"], again["gradient"])
     other = release({"gradient": torch.zeros(50)}, QUERIES[:1], 8, streams.generator("b", "noise"))
     assert not torch.isin(other["gradient"], once["gradient"]).any()

@@ -9,7 +9,25 @@ from dp_bench.queries import SHORTEST_NORM, SMALLEST_BOUND, Query, bounded_weigh
 
 # Norms are float64, roots of finite float64 numbers: none exceeds 1.3e154.
 NORMS = torch.tensor(
-    [0, 5e-324, 1e-310, 1e-45, 1e-20, 9.9e-13, 1e-12, 1e-6, 0.1, 1, 3.7, 1e19, 1e38, 1e154, math.inf, -math.inf, math.nan],
+    [
+        0,
+        5e-324,
+        1e-310,
+        1e-45,
+        1e-20,
+        9.9e-13,
+        1e-12,
+        1e-6,
+        0.1,
+        1,
+        3.7,
+        1e19,
+        1e38,
+        1e154,
+        math.inf,
+        -math.inf,
+        math.nan,
+    ],
     dtype=torch.float64,
 )
 BOUNDS = [5e-324, 1e-300, 1e-45, 1e-38, 1e-31, 1e-30, 1e-12, 0.1, 1.0, 1e30]

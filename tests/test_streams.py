@@ -24,7 +24,9 @@ def test_same_name_same_stream():
     assert torch.equal(streams.generator("run", "noise").get_state(), streams.generator("run", "noise").get_state())
 
 
-@pytest.mark.parametrize("other", [("run ", "noise"), ("Run", "noise"), ("run", "batches"), ("", "noise"), ("noise", "run")])
+@pytest.mark.parametrize(
+    "other", [("run ", "noise"), ("Run", "noise"), ("run", "batches"), ("", "noise"), ("noise", "run")]
+)
 def test_other_name_or_purpose_other_stream(other):
     ours, theirs = words(streams.generator("run", "noise")), words(streams.generator(*other))
     assert (ours != theirs).sum() >= 623  # two random words are equal once in 2^32
@@ -32,7 +34,9 @@ def test_other_name_or_purpose_other_stream(other):
 
 
 def test_no_two_of_the_papers_streams_share_a_state():
-    runs = [f"paper/default/mnist/online/k9/eps{e}/lr={p}/seed{s}" for e in range(9) for p in range(410) for s in range(5)]
+    runs = [
+        f"paper/default/mnist/online/k9/eps{e}/lr={p}/seed{s}" for e in range(9) for p in range(410) for s in range(5)
+    ]
     runs = runs[:18_435]
     runs += [f"paper/default/ag_news/no_dp/kinf/epsinf/lr={p}/seed0" for p in range(18_435 - len(runs))]
     states = {
@@ -58,7 +62,9 @@ def test_the_stream_is_the_mersenne_twister_of_those_words():
     assert np.array_equal(low.numpy(), raw[:2000] % 2**31)
     # Sixty-four bits at once take two outputs, the first on top.
     whole = torch.empty(1000, dtype=torch.int64).random_(-(2**63), None, generator=generator)
-    assert np.array_equal(whole.numpy().view(np.uint64), (raw[2000::2].astype(np.uint64) << 32) + raw[2001::2].astype(np.uint64))
+    assert np.array_equal(
+        whole.numpy().view(np.uint64), (raw[2000::2].astype(np.uint64) << 32) + raw[2001::2].astype(np.uint64)
+    )
 
 
 def test_words_and_first_draws_are_uniform_over_names():

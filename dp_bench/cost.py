@@ -1,0 +1,67 @@
+"""What a step costs on this machine: measured once, kept, and good enough for an ETA."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dp_bench.memo import remembered
+from dp_bench.spec import RunSpec
+
+if TYPE_CHECKING:
+    from dp_bench.data.tensors import Dataset
+
+_STEPS = 5
+_known: dict[tuple[str, int, int, int], dict[str, float]] = {}
+
+
+def seconds(spec: RunSpec) -> float:
+    """About how long a run takes with one thread: its steps and its evaluations."""
+    key = (spec.dataset.name, spec.dataset.words, spec.train.batch_size, spec.machine.micro_batch)
+    if key not in _known:
+        names = ("dataset", "words", "batch_size", "micro_batch")
+        machine = f"{platform.node()} {platform.machine()} {os.cpu_count()}"
+        _known[key] = remembered(
+            "cost", {**dict(zip(names, key, strict=True)), "machine": machine}, lambda: _measure(spec)
+        )
+    evaluations = spec.steps // spec.train.evaluate_every + 2
+    return spec.steps * _known[key]["step"] + evaluations * _known[key]["tested"] * spec.source.test_rows
+
+
+def _measure(spec: RunSpec) -> dict[str, float]:
+    """Seconds a step, and seconds an example tested, with one thread and made-up data."""
+    import torch
+
+    from dp_bench.training import Training
+
+    torch.set_num_threads(1)
+    dataset = made_up(spec, rows=4 * spec.train.batch_size)
+    training = Training(replace(spec, source=dataset.source), dataset, torch.device("cpu"))
+    training.advance()
+    steps = [_timed(training.advance) for _ in range(_STEPS)]
+    tested = _timed(lambda: training.evaluate(0.0)) / len(dataset.test_x)
+    return {"step": statistics.median(steps), "tested": tested}
+
+
+def made_up(spec: RunSpec, rows: int) -> "Dataset":
+    """Tensors of the right shapes: what a step costs does not depend on what they hold."""
+    import torch
+
+    from dp_bench.data import Source
+    from dp_bench.data.tensors import Dataset
+
+    generator = torch.Generator().manual_seed(0)
+    shape = (spec.dataset.words * 50,) if spec.dataset.name == "ag_news" else (1, 28, 28)
+    x = torch.rand(rows, *shape, generator=generator)
+    y = x if spec.dataset.name == "fashion_mnist" else torch.randint(4, (rows,), generator=generator)
+    source = Source("stand-in", "made up to measure speed", (), {}, rows, min(rows, 500))
+    return Dataset(spec.dataset.name, x, y, x[:500], y[:500], source)
+
+
+def _timed(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

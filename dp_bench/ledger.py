@@ -1,0 +1,81 @@
+"""The ledger: what each grid spends, who says so, and how long it will take."""
+
+from collections.abc import Sequence
+
+from dp_bench import cost
+from dp_bench.accounting import PRIVATE_ACCOUNTANTS
+from dp_bench.budget import Allocation, seeds_charged, under, warnings_for
+from dp_bench.plan import Job, by_grid
+
+_HEADER = [
+    "grid",
+    "candidates",
+    "here",
+    "runs",
+    "steps",
+    "nu",
+    "split over the queries",
+    "per run",
+    "per grid",
+    "seeds",
+]
+
+
+def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
+    """A table a grid a row, then what a reader must know, the number of runs and how long they take."""
+    rows, notes = [_HEADER + [f"{name} run/grid" for name in accountants]], dict[str, None]()
+    for name, jobs in by_grid(planned).items():
+        rows.append(_row(name, jobs, accountants))
+        allocation = jobs[0].runs[0].allocation
+        if allocation is not None:
+            notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
+            if allocation.budget.accountant not in PRIVATE_ACCOUNTANTS:
+                notes["rdp_wor: its epsilon is no guarantee; for comparison with the paper only"] = None
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [
+        "",
+        "epsilon is spent per grid: candidates x steps compositions of one Poisson-sampled Gaussian mechanism of noise",
+        "multiplier nu; neighbours add or remove one training example. 'per run': what one configuration spends alone.",
+        "Seeds are not charged, as in the paper; 'seeds': what the grid would spend if they were.",
+        *(f"warning: {note}" for note in notes),
+        "",
+        _effort(planned),
+    ]
+    return "\n".join(lines)
+
+
+def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str]:
+    first = jobs[0].runs[0]
+    allocation = first.allocation
+    counts = [str(len(jobs)), str(sum(len(job.runs) for job in jobs)), str(first.steps)]
+    if allocation is None:
+        return [name, "-", *counts, "-", "not private", "-", "-", "-"] + ["-"] * len(accountants)
+    split = ", ".join(f"{query} {z:.4g}" for query, z in first.build_strategy().multipliers().items())
+    seeds = len(jobs[0].runs)
+    return [
+        name,
+        str(allocation.candidates),
+        *counts,
+        f"{allocation.noise_multiplier:.4f}",
+        split,
+        f"{allocation.epsilon_run:.3f}",
+        f"{allocation.epsilon_grid:.3f}",
+        f"{seeds_charged(allocation, seeds):.3f}",
+        *(_second_opinion(allocation, accountant) for accountant in accountants),
+    ]
+
+
+def _second_opinion(allocation: Allocation, accountant: str) -> str:
+    spent = under(allocation, accountant)
+    return f"{spent.run:.3f}/{spent.grid:.3f}"
+
+
+def _effort(planned: Sequence[Job]) -> str:
+    runs = [run for job in planned for run in job.runs]
+    unfinished = [f.spec for job in planned for f in job.folders() if not (f.path / "result.json").exists()]
+    seconds = sum(cost.seconds(run) for run in unfinished)
+    return (
+        f"{len(planned)} configurations, {len(runs)} runs, {len(runs) - len(unfinished)} of them done; the others take "
+        f"about {seconds / 3600:.1f} core hours here (steps measured once on this machine)"
+    )

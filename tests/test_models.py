@@ -1,0 +1,167 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from dp_bench import models
+from dp_bench.engine import FlatModel
+
+torch.set_num_threads(1)
+
+CONV, TRANSPOSE, LINEAR = nn.Conv2d, nn.ConvTranspose2d, nn.Linear
+INPUTS = {"cnn": (1, 28, 28), "autoencoder": (1, 28, 28), "bag_of_words": (25 * 50,)}
+
+
+def images(n, *shape, seed=0):
+    return torch.rand(n, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+def count(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+def outputs_of_layers(module, x):
+    """(type, output shape of one example) of every layer with parameters."""
+    shapes = []
+    for layer in module:
+        x = layer(x)
+        if list(layer.parameters()):
+            shapes.append((type(layer), tuple(x.shape[1:])))
+    return shapes
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (models.cnn(), 551_322),
+        (models.cnn(output_activation=True), 551_322),
+        (models.autoencoder(), 48_705),
+        (models.autoencoder(padding=1), 48_705),
+        (models.bag_of_words(), 177_156),
+        (models.bag_of_words(words=15), 113_156),
+        (models.bag_of_words(words=15, output_activation=True), 113_156),
+    ],
+)
+def test_parameter_counts_are_the_papers(module, expected):
+    assert count(module) == expected
+    assert FlatModel(module).params.numel() == expected
+
+
+def test_layers_are_the_appendixs():
+    assert [(type(m), m.weight.shape) for m in models.cnn() if hasattr(m, "weight")] == [
+        (CONV, (16, 1, 8, 8)),
+        (CONV, (32, 16, 4, 4)),
+        (LINEAR, (32, 32 * 23 * 23)),
+        (LINEAR, (10, 32)),
+    ]
+    assert [(type(m), m.weight.shape) for m in models.autoencoder() if hasattr(m, "weight")] == [
+        *((CONV, (o, i, 3, 3)) for i, o in [(1, 8), (8, 16), (16, 32), (32, 64)]),
+        *((TRANSPOSE, (i, o, 3, 3)) for i, o in [(64, 32), (32, 16), (16, 8), (8, 1)]),
+    ]
+    assert [(type(m), m.weight.shape) for m in models.bag_of_words() if hasattr(m, "weight")] == [
+        (LINEAR, (128, 1250)),
+        (LINEAR, (128, 128)),
+        (LINEAR, (4, 128)),
+    ]
+    every = [*models.cnn(), *models.autoencoder(), *models.bag_of_words()]
+    assert all(m.bias is not None for m in every if hasattr(m, "weight"))
+    assert all(m.stride == (1, 1) for m in every if isinstance(m, CONV | TRANSPOSE))
+
+
+def test_sizes_along_the_way():
+    assert outputs_of_layers(models.cnn(), images(2, 1, 28, 28)) == [
+        (CONV, (16, 27, 27)),
+        (CONV, (32, 23, 23)),  # after pooling 2 x 2 with stride 1: 26 x 26
+        (LINEAR, (32,)),
+        (LINEAR, (10,)),
+    ]
+    sides = [shape[1:] for _, shape in outputs_of_layers(models.autoencoder(), images(2, 1, 28, 28))]
+    assert sides == [(s, s) for s in (26, 24, 22, 20, 22, 24, 26, 28)]
+    sides = [shape[1:] for _, shape in outputs_of_layers(models.autoencoder(padding=1), images(2, 1, 28, 28))]
+    assert sides == [(28, 28)] * 8
+    assert outputs_of_layers(models.bag_of_words(words=15), images(2, 750)) == [(LINEAR, (128,))] * 2 + [(LINEAR, (4,))]
+
+
+def test_activations_are_the_appendixs_but_for_the_output():
+    def activations(module):
+        return [
+            type(m).__name__
+            for m in module
+            if not list(m.parameters()) and not isinstance(m, nn.Flatten | nn.MaxPool2d)
+        ]
+
+    assert activations(models.cnn()) == ["ReLU"] * 3
+    assert activations(models.cnn(output_activation=True)) == ["ReLU"] * 4
+    assert activations(models.autoencoder()) == ["LeakyReLU"] * 7 + ["Sigmoid"]
+    assert activations(models.bag_of_words()) == ["LeakyReLU"] * 2
+    assert activations(models.bag_of_words(output_activation=True)) == ["LeakyReLU"] * 3
+    (pool,) = (m for m in models.cnn() if isinstance(m, nn.MaxPool2d))
+    assert (pool.kernel_size, pool.stride) == (2, 1)
+
+
+def test_output_ranges():
+    torch.manual_seed(0)
+    x = images(20, 1, 28, 28)
+    logits, rectified = models.cnn()(x), models.cnn(output_activation=True)(x)
+    assert logits.shape == rectified.shape == (20, 10)
+    assert logits.min() < 0
+    assert rectified.min() >= 0
+    pixels = models.autoencoder()(x)
+    assert pixels.shape == x.shape
+    assert 0 < pixels.min() <= pixels.max() < 1
+    words = models.bag_of_words()(images(20, 1250) - 0.5)
+    assert words.shape == (20, 4)
+    assert words.min() < 0 < words.max()
+
+
+def test_losses_and_scores_are_torchs_one_for_each_example():
+    logits, labels = images(30, 10) * 8 - 4, torch.arange(30) % 10
+    expected = [float(nn.functional.cross_entropy(o[None], t[None])) for o, t in zip(logits, labels, strict=True)]
+    assert models.cross_entropy(logits, labels).tolist() == pytest.approx(expected, rel=1e-6)
+    a, b = images(7, 1, 28, 28), images(7, 1, 28, 28, seed=1)
+    expected = [float(nn.functional.mse_loss(o, t)) for o, t in zip(a, b, strict=True)]
+    assert models.mean_squared_error(a, b).tolist() == pytest.approx(expected, rel=1e-6)
+    assert models.correct(torch.tensor([[1.0, 2, 0], [3, 2, 1]]), torch.tensor([1, 2])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"), [("cnn", "correct"), ("autoencoder", "mean_squared_error"), ("bag_of_words", "correct")]
+)
+def test_recipes(name, metric):
+    recipe = models.recipe(name)
+    assert count(recipe.build()) == {"cnn": 551_322, "autoencoder": 48_705, "bag_of_words": 177_156}[name]
+    assert recipe.losses is (models.mean_squared_error if name == "autoencoder" else models.cross_entropy)
+    assert recipe.scores is getattr(models, metric)
+
+
+def test_recipes_pass_their_choices_on():
+    assert count(models.recipe("bag_of_words", words=15).build()) == 113_156
+    assert isinstance(models.recipe("cnn", output_activation=True).build()[-1], nn.ReLU)
+    assert isinstance(models.recipe("bag_of_words", output_activation=True).build()[-1], nn.LeakyReLU)
+    assert models.recipe("autoencoder", autoencoder_padding=1).build()[0].padding == (1, 1)
+    with pytest.raises(KeyError):
+        models.recipe("transformer")
+
+
+@pytest.mark.parametrize("size", [1, 99, 100, 101, 250])
+@pytest.mark.parametrize("name", INPUTS)
+def test_evaluate_is_the_plain_mean(name, size):
+    recipe = models.recipe(name)
+    torch.manual_seed(1)
+    module = FlatModel(recipe.build()).module
+    x = images(size, *INPUTS[name])
+    y = x if name == "autoencoder" else torch.arange(size) % 4
+    with torch.no_grad():
+        scores = [float(recipe.scores(module(x[i : i + 1]), y[i : i + 1])) for i in range(size)]
+    assert models.evaluate(module, recipe.scores, x, y) == pytest.approx(math.fsum(scores) / size, rel=1e-5)
+
+
+def test_evaluate_changes_nothing_and_sees_what_is_not_a_number():
+    module = FlatModel(models.bag_of_words(words=1)).module
+    before = {n: p.clone() for n, p in module.state_dict().items()}
+    x = images(120, 50)
+    models.evaluate(module, models.cross_entropy, x, torch.zeros(120, dtype=torch.int64))
+    assert all(torch.equal(p, before[n]) for n, p in module.state_dict().items())
+    x[7] = math.nan
+    assert math.isnan(models.evaluate(module, models.cross_entropy, x, torch.zeros(120, dtype=torch.int64)))
