@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-# float32 squares underflow below about 1e-19. A smaller norm than this cannot be measured to 1e-6, so a gradient this
-# short is left out of every vector sum; the error is far below any learning signal, and the bound holds regardless.
-SHORTEST_NORM = 1e-12
-# Below this bound the products themselves become subnormal and lose their relative precision: the sum is left at zero.
-SMALLEST_BOUND = 1e-30
+# Where float32 can be trusted. A gradient shorter or longer than these contributes nothing to a vector sum, and one whose
+# bound is smaller still is left at zero: weights or products would be subnormal, where rounding up escapes any bound.
+# All of them are far from anything that learns.
+SHORTEST_NORM, LONGEST_NORM = 1e-12, 1e25
+SMALLEST_BOUND = 1e-12
 
 
 class Query(NamedTuple):
@@ -45,6 +45,6 @@ def bounded_weights(query: Query, norms: Tensor) -> Tensor:
     usable = norms.isfinite()
     limit = bound
     if query.kind == "vector":
-        usable = usable & (norms >= SHORTEST_NORM) & (bound >= SMALLEST_BOUND)
+        usable = (norms >= SHORTEST_NORM) & (norms <= LONGEST_NORM) & (bound >= SMALLEST_BOUND)
         limit = bound / norms
     return query.weight(norms).to(norms.dtype).clamp(-limit, limit).where(usable, 0.0)

@@ -67,11 +67,19 @@ class RunSpec:
         return plain
 
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.protocol(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(comparable(self.protocol()), sort_keys=True).encode()).hexdigest()
 
     def build_strategy(self) -> Strategy[Any]:
         nu = self.allocation.noise_multiplier if self.allocation else 0.0
         return STRATEGIES[self.strategy](noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters)
+
+
+def comparable(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """A protocol without what follows from the rest of it: the last bits of an epsilon differ between machines."""
+    allocation = protocol["allocation"] and {
+        name: value for name, value in protocol["allocation"].items() if name not in ("epsilon_grid", "epsilon_run")
+    }
+    return {**protocol, "allocation": allocation}
 
 
 def specs(config: Config) -> list[RunSpec]:

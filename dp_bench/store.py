@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_bench.cache import write_atomically
 from dp_bench.errors import UserError
-from dp_bench.spec import RunSpec
+from dp_bench.spec import RunSpec, comparable
 
 _MAGIC = b"dp_bench checkpoint 1\n"
 
@@ -43,7 +43,7 @@ class RunFolder:
         path = self.path / "spec.json"
         if not path.exists():
             return
-        theirs, ours = read_sealed(path)["protocol"], self.spec.protocol()
+        theirs, ours = (comparable(protocol) for protocol in (read_sealed(path)["protocol"], self.spec.protocol()))
         if theirs != ours:
             key, found, expected = next(_differences(theirs, ours))
             raise UserError(

@@ -25,6 +25,11 @@ ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweepe
 
 
 class GridSweeper(Sweeper):
+    """Gathers what was chosen, has it expanded and checked, and hands the jobs to the launcher."""
+
+    hydra_context: HydraContext
+    config: DictConfig
+
     def __init__(self, params: dict[str, Any], plan_only: bool, accountants: list[str]) -> None:
         self.params = params
         self.plan_only = plan_only
@@ -33,9 +38,10 @@ class GridSweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context = hydra_context
         self.config = config
-        self.launcher = Plugins.instance().instantiate_launcher(
+        launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
+        self.launch = launcher.launch
 
     def sweep(self, arguments: list[str]) -> None:
         from dp_bench.plan import jobs
@@ -45,7 +51,7 @@ class GridSweeper(Sweeper):
         if self.plan_only:
             show_plan(planned, self.accountants)
         else:
-            sweep(planned, self.launcher.launch)
+            sweep(planned, self.launch)
 
     def _choices(self, arguments: list[str]) -> dict[str, list[str]]:
         """What the configuration's `params` and then the command line choose, by key."""

@@ -166,12 +166,13 @@ def test_prv_is_never_negative_and_says_where_it_ends():
         epsilon("prv", 1.0, MNIST, 1000, 1e-17)
 
 
-def test_the_libraries_do_not_chatter(capfd):
+def test_the_libraries_do_not_chatter(capfd, caplog):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         epsilon("rdp", 5.0, Sampling(1000, 2000), 50, 1e-5)  # orders below 2 do not converge
         epsilon("prv", 10.0, Sampling(2000, 2000), 50, 1e-5)  # log(1 - q)
     assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
 
 
 def test_compose_multipliers_by_the_formula():

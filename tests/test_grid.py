@@ -137,6 +137,10 @@ def test_a_value_shared_by_two_granularities_is_the_same_float():
     assert log_spaced(*RANGES["lr"], 7)[3] in log_spaced(*RANGES["lr"], 5)
 
 
+def test_values_do_not_depend_on_the_last_bits_of_a_power():
+    assert all(float(f"{value:.12g}") == value for k in (5, 7, 9) for value in log_spaced(*RANGES["lr"], k))
+
+
 @given(low=st.floats(1e-6, 1e3), factor=st.floats(1.5, 1e6), k=st.integers(2, 50))
 def test_log_spaced_in_general(low, factor, k):
     values = log_spaced(low, low * factor, k)

@@ -7,8 +7,6 @@ from torch import nn
 from dp_bench import models
 from dp_bench.engine import FlatModel
 
-torch.set_num_threads(1)
-
 CONV, TRANSPOSE, LINEAR = nn.Conv2d, nn.ConvTranspose2d, nn.Linear
 INPUTS = {"cnn": (1, 28, 28), "autoencoder": (1, 28, 28), "bag_of_words": (25 * 50,)}
 

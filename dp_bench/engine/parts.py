@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -56,6 +57,7 @@ class OuterProduct:
 
 
 def _squared_norms(rows: Tensor) -> Tensor:
-    # torch's `sum` adds pairwise; `vector_norm` adds in sequence and was seen 1.5e-5 too small on 160,000 numbers.
-    # float64 from there on, so that a product of a tiny and a large norm neither under- nor overflows.
-    return rows.square().sum(1).double()
+    # In float64: float32 squares of small numbers vanish (and the clip is escaped if the other factor is large), and
+    # vector_norm adds in sequence, which in float32 was seen 1.5e-5 wrong on 160,000 numbers.
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms.square()

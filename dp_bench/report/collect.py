@@ -1,0 +1,220 @@
+"""Every run of a profile as a row, whatever state the folder tree is in: what cannot be read is named and skipped."""
+
+import hashlib
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dp_bench import grid
+from dp_bench.errors import UserError
+from dp_bench.store import read_sealed
+from dp_bench.strategies import STRATEGIES
+from dp_bench.tasks import TASKS
+
+AXES = tuple(dict.fromkeys(name for strategy in STRATEGIES.values() for name in strategy.swept))
+
+# variant / dataset / strategy / k / epsilon / point / seed
+_DEPTH = 7
+_TRADE_OFF = "trade_off.csv"
+# Below this, starting processes takes longer than they save.
+_WORTH_PROCESSES = 1000
+
+
+class Skipped(NamedTuple):
+    """A folder that is not a run that could be read."""
+
+    folder: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a profile holds. `runs` has a row a run, in the order of the grids; see `_row` for its columns."""
+
+    root: Path  # of the store; every folder named here is relative to it
+    profile: str
+    runs: pd.DataFrame
+    skipped: tuple[Skipped, ...]
+    trade_offs: tuple[str, ...]  # folders with the data of a clipping trade-off figure
+
+
+def collect(root: Path, profile: str) -> Collection:
+    """Read the runs of `profile` under `root`."""
+    if not (root / profile).is_dir():
+        there = sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
+        others = f"profiles here: {', '.join(there)}" if there else "start with dp-bench run --help"
+        raise UserError(f"{root / profile}: found no such folder, expected the runs of a profile; {others}")
+    folders, skipped, trade_offs = _walk(root, profile)
+    rows = []
+    for found in _read_all(root, folders):
+        if isinstance(found, Skipped):
+            skipped.append(found)
+        else:
+            rows.append(found)
+    if not rows:
+        problem = f" ({len(skipped)} folders skipped, the first: {'; '.join(skipped[0])})" if skipped else ""
+        raise UserError(
+            f"{root / profile}: found no run, expected at least one{problem}; start with dp-bench run --help"
+        )
+    runs = pd.DataFrame(rows)
+    order = {name: i for i, name in enumerate([*TASKS, *STRATEGIES])}
+    runs = runs.sort_values(
+        ["variant", "dataset", "strategy", "k", "epsilon", *AXES, "seed"],
+        key=lambda column: column.map(order) if column.name in ("dataset", "strategy") else column,
+        ignore_index=True,
+    )
+    return Collection(root, profile, runs, tuple(sorted(skipped)), tuple(sorted(trade_offs)))
+
+
+def read_metrics(collection: Collection, folder: str) -> pd.DataFrame | None:
+    """The evaluations of a run, or None where they cannot be read."""
+    try:
+        rows = pd.read_csv(collection.root / folder / "metrics.csv")
+    except (OSError, ValueError):
+        return None
+    return rows if {"step", "clip", "lr"} <= set(rows.columns) else None
+
+
+def _walk(root: Path, profile: str) -> tuple[list[str], list[Skipped], list[str]]:
+    """Folders deep enough to be a run, folders that lead nowhere, folders of trade-off data; relative to `root`."""
+    folders: list[str] = []
+    skipped: list[Skipped] = []
+    trade_offs: list[str] = []
+
+    def visit(relative: str, depth: int) -> None:
+        try:
+            with os.scandir(root / relative) as scan:
+                entries = sorted(scan, key=lambda entry: entry.name)
+        except OSError as error:
+            skipped.append(Skipped(relative, f"cannot be read: {error.strerror}"))
+            return
+        if depth == _DEPTH:
+            folders.append(relative)
+            return
+        inner = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+        if any(entry.name == _TRADE_OFF for entry in entries):
+            trade_offs.append(relative)
+        elif not inner and depth > 0:
+            skipped.append(Skipped(relative, "not a run: expected variant/dataset/strategy/k/eps/point/seed"))
+        for name in inner:
+            visit(f"{relative}/{name}", depth + 1)
+
+    visit(profile, 0)
+    return folders, skipped, trade_offs
+
+
+def _read_all(root: Path, folders: list[str]) -> Iterator["dict[str, Any] | Skipped"]:
+    if len(folders) < _WORTH_PROCESSES:
+        yield from (_read(root, folder) for folder in folders)
+        return
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+        yield from pool.map(_read, itertools.repeat(root), folders, chunksize=250)
+
+
+def _read(root: Path, folder: str) -> "dict[str, Any] | Skipped":
+    path = root / folder
+    try:
+        protocol = read_sealed(path / "spec.json")["protocol"]
+        result = read_sealed(path / "result.json") if (path / "result.json").exists() else None
+        row = _row(folder, protocol, result, _provenance(path))
+    except FileNotFoundError:
+        return Skipped(folder, "not a run: expected a spec.json in it")
+    except UserError as error:
+        return Skipped(folder, str(error).removeprefix(f"{path}/"))
+    except OSError as error:
+        return Skipped(folder, f"cannot be read: {error.strerror}")
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        return Skipped(folder, f"not a run of this version: {type(error).__name__}: {error}")
+    if folder != row["belongs"]:
+        return Skipped(folder, f"holds another run, that of {row['belongs']}; move it there")
+    digest = hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()
+    if result is not None and result["digest"] != digest:
+        return Skipped(folder, "result.json is of another protocol than spec.json; delete the folder to run it again")
+    return row
+
+
+def _provenance(path: Path) -> dict[str, Any]:
+    """Nothing that is compared: where it is missing or damaged, the run still counts."""
+    try:
+        content = json.loads((path / "provenance.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _row(
+    folder: str, protocol: Mapping[str, Any], result: Mapping[str, Any] | None, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A run's columns. Missing numbers are NaN; an epsilon is infinite without privacy; groups of facts are JSON."""
+    strategy, allocation, privacy = protocol["strategy"], protocol["allocation"], protocol["privacy"]
+    swept = {name: float(protocol["hyperparameters"][name]) for name in STRATEGIES[strategy].swept}
+    task, source, k, seed = (
+        TASKS[protocol["dataset"]["name"]],
+        protocol["source"],
+        protocol["grid"]["k"],
+        protocol["seed"],
+    )
+    epsilon = math.inf if privacy is None else float(privacy["epsilon"])
+    place = [protocol["profile"], protocol["variant"], protocol["dataset"]["name"], strategy, f"k{k}"]
+    place += [f"eps{repr(epsilon).removesuffix('.0')}", grid.point_name(swept), f"seed{seed}"]
+    row = {
+        "folder": folder,
+        "belongs": "/".join(place),
+        "variant": protocol["variant"],
+        "dataset": protocol["dataset"]["name"],
+        "strategy": strategy,
+        "k": int(k),
+        "epsilon": epsilon,
+        "point": grid.point_name(swept),
+        **{name: swept.get(name, math.nan) for name in AXES},
+        "seed": int(seed),
+        "status": result["status"] if result else "unfinished",
+        "reason": (result["reason"] if result else None) or "",
+        **{f"{which}{key}": value for which in ("best", "final") for key, value in _outcome(result, which).items()},
+        "private": allocation is not None,
+        "accountant": privacy["accountant"] if privacy else "",
+        "delta": float(privacy["delta"]) if privacy else math.nan,
+        "candidates": int(allocation["candidates"]) if allocation else 0,
+        "noise_multiplier": float(allocation["noise_multiplier"]) if allocation else 0.0,
+        "epsilon_grid": float(allocation["epsilon_grid"]) if allocation else math.inf,
+        "epsilon_run": float(allocation["epsilon_run"]) if allocation else math.inf,
+        "steps": int(protocol["steps"]),
+        "batch_size": int(protocol["train"]["batch_size"]),
+        "epochs": float(protocol["train"]["epochs"]),
+        "train_rows": int(source["train_rows"]),
+        "test_rows": int(source["test_rows"]),
+        "source_kind": source["kind"],
+        "caveats": json.dumps(source["caveats"]),
+        "checksums": json.dumps(source["checksums"], sort_keys=True),
+        "grid": json.dumps(protocol["grid"], sort_keys=True),
+        "hyperparameters": json.dumps(protocol["hyperparameters"], sort_keys=True),
+        "model": json.dumps({"words": protocol["dataset"]["words"], **protocol["model"]}, sort_keys=True),
+        "seeding": protocol["seeding"],
+        "where": str((provenance.get("source") or {}).get("where", "")),
+        "commit": str(provenance.get("commit") or "unknown"),
+        "versions": json.dumps(
+            {"dp_bench": provenance.get("dp_bench"), "python": provenance.get("python")}
+            | (provenance.get("packages") or {}),
+            sort_keys=True,
+        ),
+        "host": str(provenance.get("host", "unknown")),
+        "machine": json.dumps({"processor": provenance.get("processor")} | (provenance.get("machine") or {})),
+        "seconds": float(provenance.get("seconds_of_last_session", math.nan)),
+        "finished": str(provenance.get("finished", "")),
+    }
+    if result and (row["status"] not in ("finished", "diverged") or result["metric"] != task.metric):
+        raise ValueError(f"result.json has status {row['status']} and metric {result['metric']}")
+    return row
+
+
+def _outcome(result: Mapping[str, Any] | None, which: str) -> dict[str, float]:
+    value = result[which]["value"] if result else None
+    return {"": math.nan if value is None else float(value), "_step": result[which]["step"] if result else math.nan}

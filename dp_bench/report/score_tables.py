@@ -1,0 +1,124 @@
+"""The scorecard as tables: a summary, whether rankings hold, and every cell."""
+
+from collections.abc import Sequence
+
+from dp_bench.report import names
+from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, VERDICTS, WORSE, Ranking, Score, Tally
+from dp_bench.report.table import Table
+from dp_bench.strategies import STRATEGIES
+
+
+def summary(tallies: Sequence[Tally]) -> Table:
+    """A line per data set and strategy."""
+    used = [verdict for verdict in VERDICTS if any(tally.counts[verdict] for tally in tallies)]
+    rows = []
+    for tally in tallies:
+        middle = "" if tally.median_deviation is None else deviations(tally.median_deviation)
+        counts = [str(tally.counts[verdict] or "") for verdict in used]
+        rows.append((names.dataset(tally.dataset), names.strategy(tally.strategy), str(tally.total), *counts, middle))
+    return Table(
+        "scorecard_summary",
+        "Published cells beside ours, counted by verdict; the last column is the median of ours less the paper's in "
+        "pooled standard deviations, positive where ours is better.",
+        ("data set", "strategy", "cells", *used, "median"),
+        tuple(rows),
+        text_columns=frozenset({0, 1}),
+    )
+
+
+def summary_lines(tallies: Sequence[Tally]) -> list[str]:
+    """The same in words."""
+    return [f"{names.dataset(t.dataset)}, {names.strategy(t.strategy)}: {_in_words(t)}." for t in tallies]
+
+
+def _in_words(tally: Tally) -> str:
+    if tally.counts[NOT_RUN] == tally.total:
+        return "not run"
+    parts = [f"{tally.counts[v]} {v}" for v in VERDICTS if tally.counts[v]]
+    return f"of {names.plural(tally.total, 'published cell')}, " + ", ".join(parts)
+
+
+def headline(scores: Sequence[Score]) -> str:
+    """The scorecard in a sentence."""
+    values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k != 7]
+    run = [s for s in values if s.verdict != NOT_RUN]
+    counts = {verdict: sum(s.verdict == verdict for s in run) for verdict in (REPRODUCED, BETTER, WORSE)}
+    if not run:
+        return f"None of the {len(values)} published results at k = 5 and 9 has been run yet."
+    return (
+        f"Of {len(values)} published results at k = 5 and 9, {len(run)} have been run: "
+        f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published."
+    )
+
+
+def ranking(rankings: Sequence[Ranking]) -> Table:
+    """Per data set, k and epsilon: the paper's order, ours, and whether they agree."""
+    rows = []
+    for r in rankings:
+        overturned = "; ".join(f"{names.strategy(b)} beats {names.strategy(a)}" for a, b in r.overturned)
+        claims = f"{r.holding} of {r.claims}" if len(r.ours) > 1 else ""
+        place = (names.dataset(r.dataset), str(r.k), names.epsilon(r.epsilon))
+        rows.append((*place, _order(r.theirs), _order(r.ours), claims, r.verdict, overturned))
+    return Table(
+        "ranking",
+        "Does the paper's ranking hold? Best strategy first.",
+        ("data set", "k", "ε", "in the paper", "here", "claims held", "ranking", "overturned"),
+        tuple(rows),
+        notes=(
+            "A claim of the paper is a pair that it puts more than 2 pooled standard deviations apart; it is "
+            "overturned where ours are as far apart the other way. The paper prints no values for k = 7.",
+        ),
+        text_columns=frozenset({0, 3, 4, 6, 7}),
+    )
+
+
+def _order(strategies: Sequence[str]) -> str:
+    return " > ".join(names.strategy(name) for name in strategies)
+
+
+def full(scores: Sequence[Score]) -> Table:
+    """Every published cell beside ours."""
+    return Table(
+        "scorecard",
+        "Every published cell beside ours: hyperparameters, mean ± standard deviation (accuracy in %, mse ×10²), ours "
+        "less the paper's (positive where ours is better), the same in pooled standard deviations, verdict.",
+        (
+            *("data set", "strategy", "k", "ε"),
+            *("hyperparameters", "metric", "hyperparameters", "metric", "points"),
+            *("gain", "in sd", "verdict", "origin", "misprint"),
+        ),
+        tuple(_row(score) for score in scores),
+        (("", 4), ("paper", 2), ("here", 3), ("", 5)),
+        text_columns=frozenset({0, 1, 4, 6, 11, 12, 13}),
+    )
+
+
+def _row(score: Score) -> tuple[str, ...]:
+    cell, grid = score.cell, score.grid
+    theirs = names.point(cell.strategy, dict(cell.hyperparameters)) if cell.hyperparameters else ""
+    ours = names.point(cell.strategy, score.point.hyperparameters) if score.point else ""
+    diverged = grid is not None and grid.all_diverged
+    note = cell.note if STRATEGIES[cell.strategy].private and "starred" not in cell.note else ""
+    return (
+        *(names.dataset(cell.dataset), names.strategy(cell.strategy), str(cell.k), names.epsilon(cell.epsilon)),
+        theirs,
+        "diverged" if cell.status == "diverged" else _value(cell.mean, cell.sd),
+        ours,
+        "diverged" if diverged else _value(score.mean, score.sd),
+        f"{len(grid.points)}/{grid.planned}" if grid else "",
+        names.metric(score.gain),
+        "" if score.deviations is None else deviations(score.deviations),
+        score.verdict,
+        cell.table,
+        note,
+    )
+
+
+def _value(mean: float | None, sd: float | None) -> str:
+    if mean is None:
+        return ""
+    return names.metric(mean) + (f" ± {names.metric(sd)}" if sd is not None else "")
+
+
+def deviations(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")

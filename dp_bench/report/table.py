@@ -1,0 +1,173 @@
+"""One table, four ways to write it: Markdown, CSV, LaTeX (booktabs) and HTML. Cells are text, Greek letters and all."""
+
+import csv
+import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_bench.cache import write_atomically
+
+# LaTeX breaks a table over pages only as a longtable.
+_ROWS_OF_A_PAGE = 40
+# Columns beyond which a table spans both columns of a page, and beyond which it is set smaller.
+_ONE_COLUMN, _ORDINARY = 7, 10
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{c: "\\" + c for c in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "-": "-",
+    "–": "--",
+    "−": "$-$",
+    "×": r"$\times$",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "∞": r"$\infty$",
+    "²": "$^2$",
+    "√": r"$\surd$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    "α": r"$\alpha$",
+    "γ": r"$\gamma$",
+    "δ": r"$\delta$",
+    "ε": r"$\varepsilon$",
+    "ν": r"$\nu$",
+    "ρ": r"$\rho$",
+    "σ": r"$\sigma$",
+}
+_ASCII = {
+    "–": "-",
+    "−": "-",
+    "×": "x ",
+    "±": "+-",
+    "∞": "inf",
+    "²": "^2",
+    "†": "",
+    "‡": "",
+    "γ": "gamma",
+    "δ": "delta",
+    "ε": "epsilon",
+    "ν": "nu",
+    "ρ": "rho",
+    "σ": "sigma",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """`groups` are headings over several columns, as (text, number of columns), covering all of them, or none."""
+
+    name: str  # of its files, and its LaTeX label
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
+    text_columns: frozenset[int] = frozenset({0})  # set flush left; all others hold numbers
+
+    def __post_init__(self) -> None:
+        widths = {len(row) for row in self.rows} | {len(self.columns)}
+        if len(widths) != 1 or (self.groups and sum(span for _, span in self.groups) != len(self.columns)):
+            raise ValueError(f"{self.name}: rows, columns and groups must be equally wide. Found {sorted(widths)}.")
+
+    @property
+    def flat_columns(self) -> list[str]:
+        """One heading a column, for writers that know no groups."""
+        over = [text for text, span in self.groups for _ in range(span)] or [""] * len(self.columns)
+        return [f"{group} {column}".strip() for group, column in zip(over, self.columns, strict=True)]
+
+
+def write(table: Table, folder: Path) -> None:
+    for suffix, render in (("md", markdown), ("csv", comma_separated), ("tex", latex)):
+        write_atomically(folder / f"{table.name}.{suffix}", render(table).encode())
+
+
+def markdown(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+    rule = [":--" if i in table.text_columns else "--:" for i in range(len(table.columns))]
+    lines = [line(table.flat_columns), line(rule), *(line(row) for row in table.rows)]
+    return "\n".join([f"**{table.caption}**", "", *lines, *(f"\n{note}" for note in table.notes), ""])
+
+
+def comma_separated(table: Table) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in [table.flat_columns, *table.rows]:
+        writer.writerow([_translated(cell, _ASCII) for cell in row])
+    return text.getvalue()
+
+
+def latex(table: Table) -> str:
+    r"""A float to \input, or a longtable where it would not fit a page."""
+    long = len(table.rows) > _ROWS_OF_A_PAGE
+    wide = len(table.columns) > _ONE_COLUMN
+    size = r"\scriptsize" if len(table.columns) > _ORDINARY else r"\small"
+    alignment = "".join("l" if i in table.text_columns else "r" for i in range(len(table.columns)))
+    head = [r"\toprule", *_latex_groups(table), _latex_row(table.columns), r"\midrule"]
+    body = [_latex_row(row) for row in table.rows]
+    caption = rf"\caption{{{_latex_text(' '.join([table.caption, *table.notes]))}}}\label{{tab:{table.name}}}"
+    if long:
+        columns = len(table.columns)
+        more = rf"\midrule\multicolumn{{{columns}}}{{r@{{}}}}{{continued}}\\\endfoot\bottomrule\endlastfoot"
+        opening = [r"{" + size + r"\setlength{\tabcolsep}{3pt}", rf"\begin{{longtable}}{{@{{}}{alignment}@{{}}}}"]
+        lines = [*opening, caption + r"\\", *head, r"\endfirsthead", *head, r"\endhead", more, *body]
+        lines += [r"\end{longtable}", "}"]
+    else:
+        environment = "table*" if wide else "table"
+        tabular = [rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}", *head, *body, r"\bottomrule", r"\end{tabular}"]
+        lines = [rf"\begin{{{environment}}}[tb]", r"\centering" + size + r"\setlength{\tabcolsep}{4pt}", *tabular]
+        lines += [caption, rf"\end{{{environment}}}"]
+    return "\n".join([rf"% needs \usepackage{{booktabs{',longtable' if long else ''}}}", *lines, ""])
+
+
+def to_html(table: Table) -> str:
+    def cell(tag: str, i: int, text: str, extra: str = "") -> str:
+        kind = ' class="text"' if i in table.text_columns else ""
+        return f"<{tag}{kind}{extra}>{html.escape(text)}</{tag}>"
+
+    head = ""
+    if table.groups:
+        spans = "".join(f'<th colspan="{span}" scope="colgroup">{html.escape(t)}</th>' for t, span in table.groups)
+        head = f"<tr>{spans}</tr>"
+    head += "<tr>" + "".join(cell("th", i, text, ' scope="col"') for i, text in enumerate(table.columns)) + "</tr>"
+    body = "".join("<tr>" + "".join(cell("td", i, text) for i, text in enumerate(row)) + "</tr>" for row in table.rows)
+    notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
+    return (
+        f'<figure class="table"><figcaption>{html.escape(table.caption)}</figcaption><div class="scroll" tabindex="0">'
+        f"<table><thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}</figure>"
+    )
+
+
+def _latex_groups(table: Table) -> list[str]:
+    if not table.groups:
+        return []
+    cells = [rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(text)}}}" for text, span in table.groups]
+    rules, start = "", 1
+    for text, span in table.groups:
+        if text:
+            rules += rf"\cmidrule(lr){{{start}-{start + span - 1}}}"
+        start += span
+    return [" & ".join(cells) + r" \\", rules]
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    # Braces: a row that begins with a bracket would be read as the argument of the line break before it.
+    return (
+        " & ".join(f"{{{_latex_text(cell)}}}" if cell.startswith("[") else _latex_text(cell) for cell in cells) + r" \\"
+    )
+
+
+def _latex_text(text: str) -> str:
+    return _translated(text, _LATEX)
+
+
+def _translated(text: str, letters: dict[str, str]) -> str:
+    return "".join(letters.get(letter, letter) for letter in text)
