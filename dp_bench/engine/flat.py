@@ -15,10 +15,10 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, device: torch.device | str = "cpu") -> None:
         for name, layer in module.named_modules():
-            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm) or getattr(layer, "track_running_stats", False):
                 raise TypeError(
-                    f"`{name}` is a {type(layer).__name__}, which mixes the examples of a batch, so that no example "
-                    "has a gradient of its own; use GroupNorm or LayerNorm"
+                    f"`{name}` is a {type(layer).__name__}, which mixes the examples of a batch or keeps sums of them, "
+                    "unclipped and without noise; use GroupNorm or LayerNorm"
                 )
         self.module = module.to(device)
         named = list(module.named_parameters())

@@ -42,7 +42,7 @@ def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> 
     output_gradients = torch.autograd.grad(total, [x for *_, x in recorded])
     parts: list[tuple[slice, Part]] = []
     for (name, rule, a, _), d in zip(recorded, output_gradients, strict=True):
-        names = (f"{name}.{p}" for p in ("weight", "bias"))
+        names = (f"{name}.{p}".lstrip(".") for p in ("weight", "bias"))
         parts += zip((model.slices[n] for n in names if n in model.slices), rule(a, d), strict=True)
     return parts
 
@@ -73,12 +73,13 @@ def opacus(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) ->
     """Opacus' per-example gradients. For tests and the benchmark."""
     from opacus import GradSampleModule
 
-    # Opacus 1.6 reads a convolution's input as if its channels came first, whatever its strides say.
+    # Opacus 1.6 reads a convolution's input as if its channels came first, whatever its strides say. A clone, because
+    # contiguous() thinks that a tensor of one channel needs no change, and its strides would still say channels last.
     channels_first = copy.deepcopy(model.module).requires_grad_()
     for parameter in channels_first.parameters():
-        parameter.data = parameter.data.contiguous()
+        parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     module = GradSampleModule(channels_first, loss_reduction="sum")
-    losses(module(inputs), targets).sum().backward()
+    losses(module(inputs.clone(memory_format=torch.contiguous_format)), targets).sum().backward()
     return _materialised(model, {n: p.grad_sample for n, p in module._module.named_parameters()})
 
 
@@ -89,17 +90,21 @@ def _materialised(model: FlatModel, per_example: dict[str, Tensor]) -> Sequence[
 def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | None:
     """The layers of nested `Sequential`s in order, if that is all there is and each owns its parameters alone.
 
-    Anything else could read a parameter where this engine does not look, and its norms would be too small.
+    Anything else, hooks included, could use a parameter where this engine does not look, and its norms would be wrong.
     """
+    if module._forward_hooks or module._forward_pre_hooks:
+        return None
     if type(module) is nn.Sequential:
         chain: list[tuple[str, nn.Module]] = []
-        for child, layer in module.named_children():
+        for child, layer in module._modules.items():  # named_children() would leave out a layer's second use
+            assert layer is not None
             inner = _chain(layer, f"{name}.{child}".lstrip("."))
             if inner is None:
                 return None
             chain += inner
         owners = [id(p) for _, layer in chain for p in layer.parameters()]
         return chain if len(owners) == len(set(owners)) else None
-    fusable = rule_for(module) is not None or next(module.parameters(), None) is None
-    # An in-place layer would overwrite the output whose gradient is asked for.
-    return [(name, module)] if fusable and not getattr(module, "inplace", False) else None
+    # Of layers without parameters only torch's own are known to use none, and not to overwrite what they are given.
+    known = type(module).__module__.startswith("torch.nn.modules.") and not getattr(module, "inplace", False)
+    fusable = rule_for(module) is not None or (known and next(module.parameters(), None) is None)
+    return [(name, module)] if fusable else None
