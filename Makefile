@@ -7,7 +7,11 @@ BIN := $(VENV)/bin
 SHARED_DATA := $(wildcard ../shared/data)
 export DP_BENCH_DATA ?= $(abspath $(SHARED_DATA))
 
-.PHONY: help setup test lint bench clean
+# quick, verify or paper: see conf/profile/. Everything but quick takes days on two cores.
+PROFILE ?= quick
+reproduce_quick := grid.k=5
+
+.PHONY: help setup test lint bench reproduce report clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -26,6 +30,13 @@ lint: setup ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+reproduce: setup ## train what PROFILE says, then report it (resumable: the same command goes on)
+	$(BIN)/dp-bench run -m experiment=paper profile=$(PROFILE) $(reproduce_$(PROFILE))
+	$(MAKE) report
+
+report: setup ## tables, figures and page from what is in runs/
+	$(BIN)/dp-bench report --profile $(PROFILE)
 
 bench: setup ## milliseconds a step, against plain PyTorch and Opacus
 	$(BIN)/python benchmarks/step.py

@@ -72,7 +72,10 @@ class Config:
     grid: GridConfig = field(default_factory=GridConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    points: str = "all"  # of a sweep: all | published (the point that the paper's tables name as best)
+    # Of a sweep: all | published (only the point that the paper's tables name as best; the whole grid is charged).
+    points: str = "all"
+    # Of a sweep that names no privacy.epsilon: all | outer (the first and the last) of the paper's for the data set.
+    epsilons: str = "all"
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
     # named: batches and noise follow from the run's name, so that it can be repeated (and its noise subtracted) by
     # anyone who knows it. secure: from the operating system, forgotten when the run is done.
@@ -126,6 +129,7 @@ def check(config: Config) -> None:
     _one_of("dataset.name", config.dataset.name, TASKS)
     _one_of("checkpoint.keep", config.checkpoint.keep, ("none", "best", "all"))
     _one_of("points", config.points, ("all", "published"))
+    _one_of("epsilons", config.epsilons, ("all", "outer"))
     _one_of("seed", config.seed, ("named", "secure"))
     _one_of("device", config.device, ("auto", "cpu", "cuda"))
     for key, value in {

@@ -68,8 +68,11 @@ def _with_epsilon(combination: dict[str, str], composed: Compose) -> list[dict[s
     """The paper's budgets for the data set, unless others were chosen."""
     if "privacy.epsilon" in combination:
         return [combination]
-    dataset = composed(_overrides(combination)).dataset.name
-    return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in TASKS[dataset].epsilons]
+    configuration = composed(_overrides(combination))
+    epsilons = TASKS[configuration.dataset.name].epsilons
+    if configuration.epsilons == "outer":
+        epsilons = (epsilons[0], epsilons[-1])
+    return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in epsilons]
 
 
 def _overrides(combination: Mapping[str, str]) -> list[str]:

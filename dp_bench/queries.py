@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Where float32 can be trusted. A gradient shorter or longer than these contributes nothing to a vector sum, and one whose
-# bound is smaller still is left at zero: weights or products would be subnormal, where rounding up escapes any bound.
-# All of them are far from anything that learns.
+# Where float32 can be trusted. A gradient shorter or longer than these contributes nothing to a vector sum, and a sum
+# whose bound is smaller than this is left at zero: weights or products would be subnormal, where rounding up escapes
+# any bound. All of them are far from anything that learns.
 SHORTEST_NORM, LONGEST_NORM = 1e-12, 1e25
 SMALLEST_BOUND = 1e-12
 
@@ -39,7 +39,7 @@ Released = Mapping[str, "Tensor"]  # query name -> (sum + noise) / nominal batch
 def bounded_weights(query: Query, norms: Tensor) -> Tensor:
     """The query's weights, clamped so that no example contributes more than the bound, whatever the strategy wrote.
 
-    An example whose norm is not finite contributes nothing.
+    An example whose norm or weight is not finite contributes nothing.
     """
     bound = norms.new_ones(()) * query.bound
     usable = norms.isfinite()
@@ -47,4 +47,4 @@ def bounded_weights(query: Query, norms: Tensor) -> Tensor:
     if query.kind == "vector":
         usable = (norms >= SHORTEST_NORM) & (norms <= LONGEST_NORM) & (bound >= SMALLEST_BOUND)
         limit = bound / norms
-    return query.weight(norms).to(norms.dtype).clamp(-limit, limit).where(usable, 0.0)
+    return query.weight(norms).to(norms.dtype).nan_to_num(0.0).clamp(-limit, limit).where(usable, 0.0)

@@ -54,8 +54,8 @@ class Training:
         sums = clipped_sums(
             self.model,
             self.recipe.losses,
-            self.train_x[members],
-            self.train_y[members],
+            self.train_x.index_select(0, members),
+            self.train_y.index_select(0, members),
             queries,
             self.spec.machine.micro_batch,
         )

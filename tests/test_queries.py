@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bench.queries import SHORTEST_NORM, SMALLEST_BOUND, Query, bounded_weights
+from dp_bench.queries import LONGEST_NORM, SHORTEST_NORM, SMALLEST_BOUND, Query, bounded_weights
 
 # Norms are float64, roots of finite float64 numbers: none exceeds 1.3e154.
 NORMS = torch.tensor(
@@ -78,20 +78,16 @@ def test_weights_within_the_bound_are_left_as_they_are():
 
 
 def test_only_what_cannot_be_measured_is_left_out():
-    below, above = SHORTEST_NORM * (1 - 1e-9), SHORTEST_NORM * (1 + 1e-9)
-    norms = torch.tensor([below, above], dtype=torch.float64)
-    assert bounded_weights(constant("vector", 1.0, 1.0), norms).tolist() == [0.0, 1.0]
-    assert bounded_weights(constant("vector", 1.0, SMALLEST_BOUND), norms)[1] == pytest.approx(
-        min(1, SMALLEST_BOUND / above)
+    norms = torch.tensor(
+        [0.999 * SHORTEST_NORM, SHORTEST_NORM, LONGEST_NORM, 1.001 * LONGEST_NORM], dtype=torch.float64
     )
-    assert bounded_weights(constant("vector", 1.0, SMALLEST_BOUND * 0.99), norms).tolist() == [0.0, 0.0]
+    assert bounded_weights(constant("vector", 1.0, math.inf), norms).tolist() == [0, 1, 1, 0]
+    smallest = bounded_weights(constant("vector", 1.0, SMALLEST_BOUND), norms) * norms
+    assert smallest.tolist() == pytest.approx([0, min(SHORTEST_NORM, SMALLEST_BOUND), SMALLEST_BOUND, 0], abs=0)
+    assert (bounded_weights(constant("vector", 1.0, 0.999 * SMALLEST_BOUND), norms) == 0).all()
+    assert bounded_weights(constant("scalar", 1.0, 2.0), norms).tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.nan])
 def test_without_a_bound_a_vector_query_sums_nothing(bound):
     assert (bounded_weights(constant("vector", 1.0, bound), NORMS) == 0).all()
-
-
-def test_infinite_bound_leaves_the_weights_alone():
-    norms = torch.tensor([1e-12, 1.0, 1e38], dtype=torch.float64)
-    assert bounded_weights(constant("vector", 1.0, math.inf), norms).tolist() == [1.0, 1.0, 1.0]

@@ -1,7 +1,5 @@
 """A model whose parameters are views of one flat tensor."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -34,17 +32,6 @@ class FlatModel:
             parameter.data = view
             self.slices[name] = where
             start = where.stop
-
-    def layers(self) -> Iterator[tuple[str, nn.Module]]:
-        """The modules that own parameters."""
-        for name, layer in self.module.named_modules():
-            if next(layer.parameters(recurse=False), None) is not None:
-                yield name, layer
-
-    def slice_of(self, layer: str) -> slice:
-        """Where a layer's parameters are; they are neighbours."""
-        owned = [w for n, w in self.slices.items() if n.rpartition(".")[0] == layer]
-        return slice(owned[0].start, owned[-1].stop)
 
 
 def shaped(flat: Tensor, shape: torch.Size) -> Tensor:

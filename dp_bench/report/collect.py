@@ -1,5 +1,6 @@
 """Every run of a profile as a row, whatever state the folder tree is in: what cannot be read is named and skipped."""
 
+import csv
 import hashlib
 import itertools
 import json
@@ -15,6 +16,7 @@ import pandas as pd
 
 from dp_bench import grid
 from dp_bench.errors import UserError
+from dp_bench.spec import comparable
 from dp_bench.store import read_sealed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -74,13 +76,14 @@ def collect(root: Path, profile: str) -> Collection:
     return Collection(root, profile, runs, tuple(sorted(skipped)), tuple(sorted(trade_offs)))
 
 
-def read_metrics(collection: Collection, folder: str) -> pd.DataFrame | None:
-    """The evaluations of a run, or None where they cannot be read."""
+def read_metrics(root: Path, folder: str, name: str = "metrics.csv") -> dict[str, list[float]] | None:
+    """The columns of a file of numbers in a run's folder, or None where it cannot be read."""
     try:
-        rows = pd.read_csv(collection.root / folder / "metrics.csv")
-    except (OSError, ValueError):
+        with (root / folder / name).open(newline="") as file:
+            rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    except (OSError, ValueError, TypeError, LookupError):
         return None
-    return rows if {"step", "clip", "lr"} <= set(rows.columns) else None
 
 
 def _walk(root: Path, profile: str) -> tuple[list[str], list[Skipped], list[str]]:
@@ -90,14 +93,14 @@ def _walk(root: Path, profile: str) -> tuple[list[str], list[Skipped], list[str]
     trade_offs: list[str] = []
 
     def visit(relative: str, depth: int) -> None:
+        if depth == _DEPTH:
+            folders.append(relative)
+            return
         try:
             with os.scandir(root / relative) as scan:
                 entries = sorted(scan, key=lambda entry: entry.name)
         except OSError as error:
             skipped.append(Skipped(relative, f"cannot be read: {error.strerror}"))
-            return
-        if depth == _DEPTH:
-            folders.append(relative)
             return
         inner = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
         if any(entry.name == _TRADE_OFF for entry in entries):
@@ -135,7 +138,7 @@ def _read(root: Path, folder: str) -> "dict[str, Any] | Skipped":
         return Skipped(folder, f"not a run of this version: {type(error).__name__}: {error}")
     if folder != row["belongs"]:
         return Skipped(folder, f"holds another run, that of {row['belongs']}; move it there")
-    digest = hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(comparable(protocol), sort_keys=True).encode()).hexdigest()
     if result is not None and result["digest"] != digest:
         return Skipped(folder, "result.json is of another protocol than spec.json; delete the folder to run it again")
     return row

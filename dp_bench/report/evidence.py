@@ -96,7 +96,8 @@ def comparisons_table(results: Results) -> Table:
             "Superiority: the chance that a run of the first beats one of the second in the same cell. p: seeds are "
             "unpaired; the values of each cell are dealt anew to the two strategies, in all cells at once (a "
             "stratified permutation test of the superiority); corrected by Holm over all rows, and empty where the "
-            "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger grids.",
+            "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
+            "grids.",
         ),
         text_columns=frozenset({0, 1}),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dp_bench.report import names
-from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, VERDICTS, WORSE, Ranking, Score, Tally
+from dp_bench.report.scorecard import BETTER, EXPLANATIONS, NOT_RUN, REPRODUCED, VERDICTS, WORSE, Ranking, Score, Tally
 from dp_bench.report.table import Table
 from dp_bench.strategies import STRATEGIES
 
@@ -49,6 +49,27 @@ def headline(scores: Sequence[Score]) -> str:
         f"Of {len(values)} published results at k = 5 and 9, {len(run)} have been run: "
         f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published."
     )
+
+
+def explanations() -> list[str]:
+    """What the verdicts mean."""
+    return [f"{verdict[0].upper()}{verdict[1:]}: {EXPLANATIONS[verdict]}." for verdict in VERDICTS]
+
+
+def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
+    """Whether the paper's ranking holds, a sentence a data set."""
+    lines = []
+    for dataset in dict.fromkeys(r.dataset for r in rankings):
+        run = [r for r in rankings if r.dataset == dataset and r.verdict != NOT_RUN]
+        if not run:
+            continue
+        held = sum(r.verdict.startswith("holds") for r in run)
+        lines.append(
+            f"{names.dataset(dataset)}: the paper's ranking of strategies holds in {held} of {len(run)} settings of k "
+            f"and ε that were run; of {sum(r.claims for r in run)} clear claims, {sum(r.holding for r in run)} hold "
+            f"and {sum(len(r.overturned) for r in run)} are overturned."
+        )
+    return lines
 
 
 def ranking(rankings: Sequence[Ranking]) -> Table:

@@ -1,7 +1,6 @@
-"""One table, four ways to write it: Markdown, CSV, LaTeX (booktabs) and HTML. Cells are text, Greek letters and all."""
+"""One table, three ways to write it: Markdown, CSV and LaTeX (booktabs). Cells are text, Greek letters and all."""
 
 import csv
-import html
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,24 +125,6 @@ def latex(table: Table) -> str:
         lines = [rf"\begin{{{environment}}}[tb]", r"\centering" + size + r"\setlength{\tabcolsep}{4pt}", *tabular]
         lines += [caption, rf"\end{{{environment}}}"]
     return "\n".join([rf"% needs \usepackage{{booktabs{',longtable' if long else ''}}}", *lines, ""])
-
-
-def to_html(table: Table) -> str:
-    def cell(tag: str, i: int, text: str, extra: str = "") -> str:
-        kind = ' class="text"' if i in table.text_columns else ""
-        return f"<{tag}{kind}{extra}>{html.escape(text)}</{tag}>"
-
-    head = ""
-    if table.groups:
-        spans = "".join(f'<th colspan="{span}" scope="colgroup">{html.escape(t)}</th>' for t, span in table.groups)
-        head = f"<tr>{spans}</tr>"
-    head += "<tr>" + "".join(cell("th", i, text, ' scope="col"') for i, text in enumerate(table.columns)) + "</tr>"
-    body = "".join("<tr>" + "".join(cell("td", i, text) for i, text in enumerate(row)) + "</tr>" for row in table.rows)
-    notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
-    return (
-        f'<figure class="table"><figcaption>{html.escape(table.caption)}</figcaption><div class="scroll" tabindex="0">'
-        f"<table><thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}</figure>"
-    )
 
 
 def _latex_groups(table: Table) -> list[str]:

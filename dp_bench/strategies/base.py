@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from dp_bench.errors import UserError
 from dp_bench.queries import Query, Released
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 # A NamedTuple of tensors and numbers: explicit, so that a checkpoint is its fields and a resumed run is the same run.
 State = TypeVar("State", bound=tuple[Any, ...])
+
+
+_POSITIVE = {"lr", "clip", "clip_init"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,13 @@ class Strategy(ABC, Generic[State]):
 
     swept: ClassVar[tuple[str, ...]]  # the hyperparameters that the paper searches over
     private: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name in _POSITIVE and not 0 < value < math.inf:
+                raise UserError(f"strategy.{name}: found {value}, expected a positive number")
+            if name == "momentum" and not 0 <= value < 1:
+                raise UserError(f"strategy.momentum: found {value}, expected 0 (none) or more, and less than 1")
 
     @abstractmethod
     def multipliers(self) -> dict[str, float]:

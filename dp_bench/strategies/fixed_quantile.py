@@ -30,6 +30,7 @@ class FixedQuantile(Strategy[FixedQuantileState]):
     swept = ("lr", "quantile")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.quantile < 1:
             raise UserError(f"strategy.quantile: found {self.quantile}, expected a number between 0 and 1")
         if not self.count_noise > 0:

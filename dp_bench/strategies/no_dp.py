@@ -34,6 +34,7 @@ class NoDP(Strategy[NoDPState]):
     private = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimiser not in OPTIMISERS:
             raise UserError(f"strategy.optimiser: found {self.optimiser!r}, expected one of {', '.join(OPTIMISERS)}")
 

@@ -37,6 +37,7 @@ class Online(Strategy[OnlineState]):
     swept = ("lr",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.update_rule not in UPDATES:
             raise UserError(f"strategy.update_rule: found {self.update_rule!r}, expected one of {', '.join(UPDATES)}")
         if not self.gradient_share > 1:

@@ -1,0 +1,135 @@
+"""The contents of a report, before anything is written: its tables and charts, by section and by part of the page."""
+
+from collections.abc import Collection as Names
+from dataclasses import dataclass, field
+
+from dp_bench.report import evidence, figures, names, privacy, privacy_figures, provenance, score_tables, tables
+from dp_bench.report.chart import Chart
+from dp_bench.report.collect import Collection, read_metrics
+from dp_bench.report.results import Section, sections
+from dp_bench.report.scorecard import rankings, scorecard, tallies
+from dp_bench.report.table import Table
+
+
+@dataclass
+class Part:
+    """A part of the page: words, then tables and charts in the order in which they are to be read."""
+
+    title: str
+    paragraphs: list[str] = field(default_factory=list)
+    items: list[Table | Chart] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Chapter:
+    """Everything about one protocol; its files go into `folder` ("" for the main one)."""
+
+    title: str
+    folder: str
+    banners: list[str]
+    headline: list[str]
+    parts: list[Part]
+
+    def tables(self) -> list[Table]:
+        return [item for part in self.parts for item in part.items if isinstance(item, Table)]
+
+    def charts(self) -> list[Chart]:
+        return [item for part in self.parts for item in part.items if isinstance(item, Chart)]
+
+
+@dataclass
+class Report:
+    profile: str
+    counts: dict[str, str]
+    chapters: list[Chapter]  # the main one first
+    provenance: Part
+
+
+def build(collection: Collection, variant: str | None, accountants: Names[str]) -> Report:
+    """The report on these runs. `accountants`: slow ones to consult on the privacy of each grid."""
+    chapters = [_chapter(collection, section, accountants) for section in sections(collection.runs, variant)]
+    runs = collection.runs
+    counts = {
+        "runs done": f"{(runs['status'] != 'unfinished').sum():,}",
+        "unfinished": f"{(runs['status'] == 'unfinished').sum():,}",
+        "diverged": f"{(runs['status'] == 'diverged').sum():,}",
+        "folders skipped": f"{len(collection.skipped):,}",
+        "hours of training": f"{runs['seconds'].sum() / 3600:,.1f}",
+    }
+    found = [provenance.facts(collection), provenance.sources(collection), provenance.skipped_table(collection.skipped)]
+    origin = Part("Provenance", items=[table for table in found if table is not None])
+    return Report(collection.profile, counts, chapters, origin)
+
+
+def _chapter(collection: Collection, section: Section, accountants: Names[str]) -> Chapter:
+    results = section.results
+    scores = scorecard(results)
+    sums, orders = tallies(scores), rankings(scores)
+    datasets = list(dict.fromkeys(key.dataset for key in results))
+    accounts = privacy.accounts(results, accountants)
+    charts = {chart.name: chart for chart in figures.charts(results, scores, collection.root)}
+
+    comparison = Part("Scorecard", score_tables.explanations())
+    comparison.items = [score_tables.summary(sums), *_named(charts, "deviations_"), score_tables.ranking(orders)]
+    comparison.items.append(score_tables.full(scores))
+
+    outcome = Part("Results")
+    for table in tables.best_tables(results):
+        chart = charts.get(table.name.replace("best_", "metric_"))
+        outcome.items += [table, chart] if chart else [table]
+
+    training = Part("Training")
+    for prefix in ("learning_", "trajectories_", "grid_"):
+        training.items += _named(charts, prefix)
+    if not section.slug:
+        training.items += _trade_offs(collection)
+
+    evidence_part = Part("Statistics")
+    evidence_part.items = [evidence.comparisons_table(results)]
+    evidence_part.items += [evidence.statistics_table(results, dataset) for dataset in datasets]
+
+    page = Part("Privacy", list(privacy.WORDS), warnings=privacy.warnings(results, accounts))
+    price = privacy_figures.candidates(accounts)
+    frontiers = [privacy_figures.frontiers(accounts, dataset) for dataset in datasets]
+    page.items += [chart for chart in (price, *frontiers) if chart is not None]
+    page.items += [
+        privacy.ledger(accounts, name) for name in datasets if any(a.grid.key.dataset == name for a in accounts)
+    ]
+
+    setting = Part("Experiments", items=[tables.datasets(results), *tables.models(results)])
+
+    coverage = Part("Completeness", items=[evidence.completeness_table(results)])
+    absent = provenance.not_begun(results)
+    if absent:
+        coverage.paragraphs = ["Grids of the paper of which nothing is there:", *absent]
+    diverged = provenance.divergences(results, section.runs)
+    coverage.items += [diverged] if diverged else []
+
+    return Chapter(
+        title=section.slug or "Main protocol",
+        folder=section.slug,
+        banners=provenance.banners(collection.profile, section),
+        headline=[
+            score_tables.headline(scores),
+            *score_tables.ranking_lines(orders),
+            *score_tables.summary_lines(sums),
+        ],
+        parts=[part for part in (comparison, outcome, evidence_part, training, page, setting, coverage) if part.items],
+    )
+
+
+def _named(charts: dict[str, Chart], prefix: str) -> list[Chart]:
+    return [chart for name, chart in charts.items() if name.startswith(prefix)]
+
+
+def _trade_offs(collection: Collection) -> list[Chart]:
+    """Figures from the data that the command for the clipping trade-off leaves beside the runs."""
+    found = []
+    for i, folder in enumerate(collection.trade_offs):
+        columns = read_metrics(collection.root, folder, "trade_off.csv")
+        if columns and {"t", "C", "cosine"} <= set(columns):
+            rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+            title = next((names.dataset(part) for part in folder.split("/") if names.dataset(part) != part), folder)
+            found.append(figures.trade_off(rows, f"trade_off_{i}" if i else "trade_off", title))
+    return found

@@ -1,0 +1,67 @@
+"""A figure as plain data: what is drawn, before any drawing library sees it. Tests read these."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["line", "bars", "points", "level"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values to draw. `low` and `high` are the ends of error bars, or the edges of a band around a line."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    kind: Kind = "line"  # bars: markers with error bars, joined; points: markers alone; level: a line at y[0]
+    look: str = ""  # a strategy's name, or epsilon0, epsilon1, ... for the budgets in ascending order
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    hollow: bool = False
+    named_at_end: bool = False  # its label stands at its last point, not in the legend
+
+    def __post_init__(self) -> None:
+        lengths = {len(values) for values in (self.x, self.y, self.low, self.high) if values is not None}
+        if len(lengths) != 1:
+            raise ValueError(f"{self.label}: x, y, low and high must be equally long. Found {sorted(lengths)}.")
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A matrix over two axes of a grid, `values[row of y][column of x]`; None where there is no value."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    diverged: frozenset[tuple[int, int]] = frozenset()  # (row, column) of points of which every run diverged
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)  # what stands out -> (row, column)
+    higher_is_better: bool = True
+
+    @property
+    def not_run(self) -> bool:
+        empty = {(r, c) for r, row in enumerate(self.values) for c, value in enumerate(row) if value is None}
+        return bool(empty - self.diverged)
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...] = ()
+    x_log: bool = False
+    y_log: bool = False
+    x_ticks: tuple[float, ...] | None = None  # these and no others
+    y_names: tuple[str, ...] | None = None  # names at 0, 1, ... from the top
+    x_band: tuple[float, float] | None = None  # shaded
+    heat_map: HeatMap | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    name: str  # of its files
+    caption: str
+    panels: tuple[Panel, ...]
+    columns: int = 1
+    panel_size: tuple[float, float] = (4.8, 3.3)  # inches
+    share_y: bool = False

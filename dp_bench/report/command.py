@@ -1,0 +1,92 @@
+"""`dp-bench report`: what is in runs/ as tables, figures and a page."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from dp_bench.cache import write_atomically
+from dp_bench.errors import UserError
+
+_EXAMPLES = """examples:
+  dp-bench report                                    runs/paper -> reports/paper/index.html
+  dp-bench report --profile smoke --out /tmp/report
+  dp-bench report --accountants pld,prv              consult these too (a quarter of a minute a grid, once)
+  dp-bench report --variant strategy.momentum=0      compare this variant with the paper first
+
+It works on whatever is there, and says what is missing.
+"""
+_SLOW_ACCOUNTANTS = ("pld", "prv", "rdp_wor")
+_WRITTEN = {"tables": (".md", ".csv", ".tex"), "figures": (".png", ".pdf"), "data": (".csv",)}
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="dp-bench report",
+        description="Turn finished runs into tables, figures, a comparison with the paper and one page.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
+    parser.add_argument("--profile", default="paper", help="which of them (default: paper)")
+    parser.add_argument("--out", type=Path, default=Path("reports"), help="where reports go (default: reports)")
+    parser.add_argument("--variant", help="the protocol to compare with the paper first (default: default)")
+    parser.add_argument(
+        "--accountants", default="", help=f"slow ones to consult, of {', '.join(_SLOW_ACCOUNTANTS)}; remembered"
+    )
+    options = parser.parse_args(argv)
+    asked = [name for name in options.accountants.split(",") if name]
+    for name in asked:
+        if name not in _SLOW_ACCOUNTANTS:
+            raise UserError(f"--accountants: found {name!r}, expected any of {', '.join(_SLOW_ACCOUNTANTS)}")
+    page = make_report(options.runs, options.profile, options.out, options.variant, asked)
+    print(f"kept in {page}")
+    return 0
+
+
+def make_report(runs: Path, profile: str, out: Path, variant: str | None = None, asked: Sequence[str] = ()) -> Path:
+    """Write `out`/`profile`/ and return its page."""
+    # Help must not wait for pandas and matplotlib.
+    from dp_bench.report import html
+    from dp_bench.report.build import build
+    from dp_bench.report.collect import collect
+    from dp_bench.report.draw import save_all
+    from dp_bench.report.table import write
+
+    started = time.monotonic()
+
+    def tell(text: str) -> None:
+        print(f"[{time.monotonic() - started:4.0f} s] {text}", file=sys.stderr)
+
+    collection = collect(runs, profile)
+    tell(f"{len(collection.runs):,} runs read, {len(collection.skipped)} folders skipped")
+    for skipped in collection.skipped[:5]:
+        tell(f"skipped {skipped.folder}: {skipped.reason}")
+    if variant is not None and variant not in set(collection.runs["variant"]):
+        there = ", ".join(sorted(set(collection.runs["variant"])))
+        raise UserError(f"--variant: found {variant!r}, expected one of {there}")
+    report = build(collection, variant, asked)
+    folder = out / profile
+    _remove_earlier(folder)
+    for chapter in report.chapters:
+        place = folder / chapter.folder
+        for table in chapter.tables():
+            write(table, place / "tables")
+        charts = chapter.charts()
+        tell(f"{chapter.title}: {len(chapter.tables())} tables, {len(charts)} figures")
+        save_all(charts, place / "figures")
+    for item in report.provenance.items:
+        write(item, folder / "tables")  # type: ignore[arg-type]
+    write_atomically(folder / "data" / "runs.csv", collection.runs.to_csv(index=False).encode())
+    write_atomically(folder / "index.html", html.page(report, folder).encode())
+    tell("done")
+    return folder / "index.html"
+
+
+def _remove_earlier(folder: Path) -> None:
+    """What an earlier report wrote: a figure of runs that are gone must not stay."""
+    for name, suffixes in _WRITTEN.items():
+        for old in folder.rglob(f"{name}/*"):
+            if old.suffix in suffixes and old.is_file():
+                old.unlink()

@@ -1,0 +1,214 @@
+"""The privacy page: what every grid spends, who says so, what is not charged, and what to be wary of."""
+
+import importlib.metadata
+import json
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from dp_bench.accounting import PRIVATE_ACCOUNTANTS, Sampling
+from dp_bench.budget import CALIBRATION_FORMAT, Allocation, Budget, Spent, seeds_charged, under, warnings_for
+from dp_bench.errors import UserError
+from dp_bench.memo import remembered
+from dp_bench.report import names
+from dp_bench.report.results import Grid, Results
+from dp_bench.report.table import Table
+from dp_bench.strategies import STRATEGIES
+
+# RDP takes milliseconds; the others seconds to a quarter of a minute a grid, so they must be asked for once.
+QUICK = ("rdp",)
+
+WORDS = (
+    "Sampling: each step draws a Poisson sample of the training set; every example enters it independently with "
+    "probability B/N. Sums over the sample are released with Gaussian noise and divided by the nominal B. An empty "
+    "sample still releases noise and still counts.",
+    "Neighbours: two training sets that differ by adding or removing one example. N and the test set are public.",
+    "Budget: ε is spent by the whole grid. Trying n configurations of T steps is n·T compositions, and one noise "
+    "multiplier ν for all of them makes those cost (ε, δ). A strategy with several queries splits its ν so that their "
+    "joint release costs the same.",
+    "Not charged, as in the paper: the runs of further seeds, and choosing the checkpoint on the (public) test set. "
+    "What the seeds would cost stands beside each grid.",
+)
+WORDS_WITHOUT_REPLACEMENT = (
+    "NOT PRIVATE: grids marked rdp_wor draw batches of fixed size without replacement, for neighbours that replace one "
+    "example, and their accountant leaves the sensitivity un-doubled. Their ε is no proven guarantee; it serves the "
+    "comparison with the paper, which probably used it."
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a private grid spends. An opinion is None where its accountant takes long and was not asked for."""
+
+    grid: Grid
+    allocation: Allocation
+    split: dict[str, float]  # query -> noise multiplier
+    seeds: float | None  # epsilon of the grid if every seed were charged
+    opinions: dict[str, Spent | None]
+
+    @property
+    def private(self) -> bool:
+        return self.allocation.budget.accountant in PRIVATE_ACCOUNTANTS
+
+
+def accounts(results: Results, asked: Collection[str] = ()) -> list[Account]:
+    """The ledger: an account a private grid. `asked`: slow accountants to consult now; they are remembered."""
+    return [_account(grid, asked) for grid in results.values() if grid.facts["private"]]
+
+
+def _account(grid: Grid, asked: Collection[str]) -> Account:
+    allocation = allocation_of(grid)
+    own = allocation.budget.accountant
+    opinions: dict[str, Spent | None] = {own: Spent(allocation.epsilon_grid, allocation.epsilon_run)}
+    if own in PRIVATE_ACCOUNTANTS:
+        for accountant in PRIVATE_ACCOUNTANTS:
+            if accountant != own:
+                opinions[accountant] = _opinion(allocation, accountant, accountant in (*QUICK, *asked))
+    return Account(grid, allocation, split_of(grid), _with_seeds(allocation, grid.seeds, own in asked), opinions)
+
+
+def allocation_of(grid: Grid) -> Allocation:
+    facts = grid.facts
+    return Allocation(
+        Budget(grid.key.epsilon, facts["delta"], facts["accountant"]),
+        Sampling(facts["batch_size"], facts["train_rows"]),
+        candidates=facts["candidates"],
+        steps=facts["steps"],
+        noise_multiplier=facts["noise_multiplier"],
+        epsilon_grid=facts["epsilon_grid"],
+        epsilon_run=facts["epsilon_run"],
+    )
+
+
+def split_of(grid: Grid) -> dict[str, float]:
+    """The noise multiplier of each query of the grid's strategy."""
+    facts = grid.facts
+    strategy = STRATEGIES[grid.key.strategy](
+        noise_multiplier=facts["noise_multiplier"],
+        batch_size=facts["batch_size"],
+        **json.loads(facts["hyperparameters"]),
+    )
+    return strategy.multipliers()
+
+
+class _NotKnownYet(Exception):
+    pass
+
+
+def _opinion(allocation: Allocation, accountant: str, compute: bool) -> Spent | None:
+    def consult() -> dict[str, float]:
+        if not compute:
+            raise _NotKnownYet
+        return under(allocation, accountant)._asdict()
+
+    try:
+        return Spent(**remembered("opinion", {**_identity(allocation), "by": accountant}, consult))
+    except (_NotKnownYet, UserError):  # an accountant may find a budget too extreme for it: then it has no opinion
+        return None
+
+
+def _with_seeds(allocation: Allocation, seeds: int, asked: bool) -> float | None:
+    def count() -> dict[str, float]:
+        if not asked and allocation.budget.accountant not in QUICK:
+            raise _NotKnownYet
+        return {"epsilon": seeds_charged(allocation, seeds)}
+
+    try:
+        return remembered("opinion", {**_identity(allocation), "seeds": seeds}, count)["epsilon"]
+    except (_NotKnownYet, UserError):
+        return None
+
+
+def _identity(allocation: Allocation) -> dict[str, str | int | float]:
+    """Everything that an opinion on these runs depends on."""
+    return {
+        "format": CALIBRATION_FORMAT,
+        **{library: importlib.metadata.version(library) for library in ("dp-accounting", "opacus")},
+        **asdict(allocation.budget),
+        **asdict(allocation.sampling),
+        "candidates": allocation.candidates,
+        "steps": allocation.steps,
+        "noise_multiplier": allocation.noise_multiplier,
+    }
+
+
+def ledger(accounts: Sequence[Account], dataset: str) -> Table:
+    """The accounts of a data set's grids."""
+    mine = [account for account in accounts if account.grid.key.dataset == dataset]
+    shown = [name for name in (*PRIVATE_ACCOUNTANTS, "rdp_wor") if any(name in a.opinions for a in mine)]
+    return Table(
+        f"privacy_{dataset}",
+        f"{names.dataset(dataset)}: the ledger. ε of one run and of the whole grid, at δ = {_deltas(mine)}, as each "
+        "accountant counts the same runs; seeds are charged in the column that says so, and nowhere else.",
+        (
+            *("strategy", "k", "ε budget", "candidates", "steps", "ν", "ν of each query", "by"),
+            *(column for _ in shown for column in ("run", "grid")),
+            *("all seeds charged", "points run"),
+        ),
+        tuple(_ledger_row(account, shown) for account in mine),
+        (("", 8), *((_heading(name), 2) for name in shown), ("", 2)),
+        notes=_slow_note(mine),
+        text_columns=frozenset({0, 6, 7}),
+    )
+
+
+def _ledger_row(account: Account, shown: Sequence[str]) -> tuple[str, ...]:
+    key, allocation, grid = account.grid.key, account.allocation, account.grid
+    split = ", ".join(f"{query} {multiplier:.4g}" for query, multiplier in account.split.items())
+    opinions = [account.opinions.get(name) for name in shown]
+    return (
+        *(names.strategy(key.strategy), str(key.k), names.epsilon(key.epsilon)),
+        *(f"{allocation.candidates:,}", f"{allocation.steps:,}", f"{allocation.noise_multiplier:.4f}", split),
+        allocation.budget.accountant + ("" if account.private else " (not private)"),
+        *(text for spent in opinions for text in ((_eps(spent.run), _eps(spent.grid)) if spent else ("", ""))),
+        "" if account.seeds is None else f"{_eps(account.seeds)} for {grid.seeds}",
+        f"{len(grid.points)} of {grid.planned}",
+    )
+
+
+def _heading(accountant: str) -> str:
+    return accountant.upper() if accountant in PRIVATE_ACCOUNTANTS else f"{accountant} (not private)"
+
+
+def _eps(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _deltas(accounts: Iterable[Account]) -> str:
+    return " or ".join(sorted({f"{account.allocation.budget.delta:g}" for account in accounts}))
+
+
+def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:
+    unasked = sorted({name for a in accounts for name, spent in a.opinions.items() if spent is None})
+    if not unasked:
+        return ()
+    return (f"Empty columns: {', '.join(unasked)} take long; dp-bench report --accountants {','.join(unasked)}",)
+
+
+def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
+    """What a reader must know before believing an epsilon here."""
+    found: dict[str, None] = {}
+    if any(not account.private for account in accounts):
+        found[WORDS_WITHOUT_REPLACEMENT] = None
+    for account in accounts:
+        for text in warnings_for(account.allocation.budget, account.allocation.sampling):
+            found[f"{names.dataset(account.grid.key.dataset)}: {text}"] = None
+    if any(account.grid.facts["seeding"] == "named" for account in accounts):
+        found[
+            "Noise follows from each run's public name (seed=named), so that it can be repeated: whoever knows the "
+            "code can subtract it. To protect real data, run with seed=secure."
+        ] = None
+    incomplete = [grid for grid in results.values() if grid.facts["private"] and not grid.complete]
+    if incomplete:
+        unsearched = sum(not grid.searched for grid in incomplete)
+        found[
+            f"{names.plural(len(incomplete), 'grid')} of {len(accounts)} lack runs, {unsearched} of them whole points. "
+            "Each is charged as if it were complete, and its best point may change. See the completeness table."
+        ] = None
+    return list(found)
+
+
+def online_frontier(noise_multiplier: float, count: int = 60) -> list[tuple[float, float]]:
+    """Pairs (ν_q, ν_g) whose joint release costs what one release at ν costs: ν_g^-2 + ν_q^-2 = ν^-2."""
+    multiples = [1 + 0.02 * 2000 ** (i / (count - 1)) for i in range(count)]  # of ν, dense where the curve is steep
+    return [(noise_multiplier * m, noise_multiplier / math.sqrt(1 - m**-2)) for m in multiples]

@@ -1,0 +1,75 @@
+"""The privacy page's figures: the price of candidates, and how Online splits its noise."""
+
+from collections.abc import Sequence
+
+from dp_bench.report import names
+from dp_bench.report.chart import Chart, Panel, Series
+from dp_bench.report.privacy import Account, online_frontier
+
+
+def candidates(accounts: Sequence[Account]) -> Chart | None:
+    """ν against the number of candidates: a curve a budget, through the grids that were run."""
+    panels = []
+    for dataset in dict.fromkeys(account.grid.key.dataset for account in accounts):
+        mine = [a for a in accounts if a.grid.key.dataset == dataset]
+        series = [*_curves(mine), *_grids(mine)]
+        panels.append(
+            Panel(names.dataset(dataset), "candidates in the grid", "ν of every run", tuple(series), True, True)
+        )
+    caption = "What trying more candidates costs: the noise multiplier ν of every run of a grid against the number of "
+    caption += "its candidates, at the grid's ε (seeds are not charged). Markers: the grids in this report."
+    if not panels:
+        return None
+    return Chart("candidates", caption, tuple(panels), columns=min(3, len(panels)), panel_size=(3.4, 2.9))
+
+
+def _curves(accounts: Sequence[Account]) -> list[Series]:
+    """The grids of each budget, joined: they lie on the curve of its price."""
+    series = []
+    for i, epsilon in enumerate(sorted({account.grid.key.epsilon for account in accounts})):
+        mine = {
+            (a.allocation.candidates, a.allocation.noise_multiplier) for a in accounts if a.grid.key.epsilon == epsilon
+        }
+        x, y = (tuple(column) for column in zip(*sorted(mine), strict=True))
+        series.append(Series(f"ε = {epsilon:g}", x, y, look=f"epsilon{i}", named_at_end=True))
+    return series
+
+
+def _grids(accounts: Sequence[Account]) -> list[Series]:
+    """Markers a strategy; strategies whose grids are all of the same sizes share theirs."""
+    places: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for strategy in dict.fromkeys(account.grid.key.strategy for account in accounts):
+        mine = [a.allocation for a in accounts if a.grid.key.strategy == strategy]
+        sizes = tuple(sorted((float(a.candidates), a.noise_multiplier) for a in mine))
+        places.setdefault(sizes, []).append(strategy)
+    found = []
+    for sizes, strategies in places.items():
+        x, y = (tuple(column) for column in zip(*sizes, strict=True))
+        label = ", ".join(names.strategy(name) for name in strategies)
+        found.append(Series(label, x, y, kind="points", look=strategies[0]))
+    return found
+
+
+def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
+    """The Pareto frontiers of ν_g and ν_q with the points that Online uses, a panel a k."""
+    mine = [a for a in accounts if a.grid.key.dataset == dataset and set(a.split) == {"gradient", "direction"}]
+    panels = []
+    for k in sorted({account.grid.key.k for account in mine}):
+        series = []
+        of_k = sorted((a for a in mine if a.grid.key.k == k), key=lambda a: a.grid.key.epsilon)
+        for i, account in enumerate(of_k):
+            x, y = (tuple(c) for c in zip(*online_frontier(account.allocation.noise_multiplier), strict=True))
+            series.append(Series(f"ε = {account.grid.key.epsilon:g}", x, y, look=f"epsilon{i}"))
+        chosen = [(account.split["direction"], account.split["gradient"]) for account in of_k]
+        x, y = (tuple(column) for column in zip(*chosen, strict=True))
+        series.append(Series("chosen", x, y, kind="points", look="chosen"))
+        panels.append(
+            Panel(f"k = {k}", "$ν_q$, of the derivative", "$ν_g$, of the gradient", tuple(series), True, True)
+        )
+    if not panels:
+        return None
+    caption = (
+        f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers at the ε of each grid (seeds "
+    )
+    caption += "are not charged), and the chosen points."
+    return Chart(f"frontier_{dataset}", caption, tuple(panels), columns=len(panels), panel_size=(3.2, 2.9))

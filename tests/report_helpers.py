@@ -1,0 +1,130 @@
+"""Made-up runs, written by the code that writes real ones: only their numbers are invented."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from dp_bench.accounting import Sampling
+from dp_bench.budget import Allocation, Budget, allocate
+from dp_bench.config import (
+    CALIBRATED,
+    DatasetConfig,
+    GridConfig,
+    ModelConfig,
+    PrivacyConfig,
+    TrainConfig,
+    strategy_schema,
+)
+from dp_bench.data import Source
+from dp_bench.run import _result
+from dp_bench.spec import Machine, RunSpec, axes_of
+from dp_bench.store import RunFolder
+from dp_bench.strategies import STRATEGIES
+from dp_bench.tasks import TASKS
+
+ROWS = {"mnist": 60_000, "fashion_mnist": 60_000, "ag_news": 120_000}
+PROVENANCE = {
+    "dp_bench": "0.1.0",
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "packages": {"torch": "2.13.0", "numpy": "2.4.6", "dp-accounting": "0.6.0"},
+    "python": "3.11.7",
+    "host": "made-up",
+    "processor": "x86_64",
+    "machine": {"device": "cpu", "threads": 1, "torch": "2.13.0", "cpu": "AVX2"},
+    "source": {"where": "nowhere", "checksums": {}},
+    "seconds_of_last_session": 12.5,
+    "finished": "2026-01-31T12:00:00Z",
+}
+
+
+def made_up_spec(
+    dataset: str = "mnist",
+    strategy: str = "online",
+    k: int = 5,
+    epsilon: float = 3.0,
+    seed: int = 0,
+    *,
+    variant: str = "default",
+    profile: str = "paper",
+    accountant: str = "rdp",
+    kind: str = "complete",
+    calibrated: bool = False,
+    **point: float,
+) -> RunSpec:
+    """A run of the paper's protocol. Its noise is made up, unless it is to be `calibrated` (a second a grid)."""
+    grid, train = GridConfig(k=k), TrainConfig()
+    axes = axes_of(strategy, grid)
+    defaults = {f.name: f.default for f in strategy_schema(strategy).__dataclass_fields__.values()}
+    swept = {name: min(axes[name], key=lambda member, name=name: abs(member - point[name])) for name in axes}
+    privacy = PrivacyConfig(epsilon=epsilon, accountant=accountant) if STRATEGIES[strategy].private else None
+    rows = ROWS[dataset]
+    steps = round(train.epochs * rows / train.batch_size)
+    candidates = math.prod(len(values) for values in axes.values())
+    return RunSpec(
+        profile=profile,
+        variant=variant,
+        dataset=DatasetConfig(name=dataset),
+        model=ModelConfig(),
+        strategy=strategy,
+        hyperparameters={**{n: v for n, v in defaults.items() if n not in ("name", *CALIBRATED)}, **swept},
+        grid=grid,
+        privacy=privacy,
+        train=train,
+        source=Source(
+            kind, "nowhere", () if kind == "complete" else (f"made-up {kind}",), {"x.gz": "ab" * 32}, rows, 10_000
+        ),
+        allocation=_allocation(privacy, Sampling(train.batch_size, rows), candidates, steps, calibrated)
+        if privacy
+        else None,
+        steps=steps,
+        seed=seed,
+        seeding="named",
+        machine=Machine("cpu", 1, TASKS[dataset].micro_batch),
+    )
+
+
+def _allocation(
+    privacy: PrivacyConfig, sampling: Sampling, candidates: int, steps: int, calibrated: bool
+) -> Allocation:
+    budget = Budget(privacy.epsilon, privacy.delta, privacy.accountant)
+    if calibrated:
+        return allocate(budget, sampling, candidates, steps)
+    # Of the right size only: epsilon ~ q sqrt(2 n ln(1/delta)) / nu.
+    noise = sampling.rate * math.sqrt(2 * candidates * steps * math.log(1 / budget.delta)) / budget.epsilon
+    spent = budget.epsilon * 0.9999
+    return Allocation(budget, sampling, candidates, steps, round(noise, 5), spent, spent / math.sqrt(candidates))
+
+
+def write_run(
+    root: Path,
+    spec: RunSpec,
+    values: Sequence[float],
+    *,
+    clip: Sequence[float] | None = None,
+    lr: Sequence[float] | None = None,
+    diverged: str | None = None,
+    provenance: Mapping[str, Any] = PROVENANCE,
+) -> Path:
+    """A finished run whose evaluations were `values`, evenly spaced; `diverged` is the reason why it stopped."""
+    metric = TASKS[spec.dataset.name].metric
+    last = len(values) - 1
+    rows = [
+        {
+            "step": round(i * spec.steps / max(last, 1)),
+            metric: value,
+            "clip": clip[i] if clip else 0.1,
+            "lr": lr[i] if lr else spec.hyperparameters.get("lr", 0.1),
+            "epsilon": spec.allocation.epsilon_run * i / max(last, 1) if spec.allocation else math.inf,
+        }
+        for i, value in enumerate(values)
+    ]
+    training = SimpleNamespace(spec=spec, rows=rows, divergence=lambda: diverged)
+    folder = RunFolder(root, spec)
+    folder.path.mkdir(parents=True)
+    folder.write_spec()
+    folder.write_metrics(rows)
+    folder.write_provenance(provenance)
+    folder.finish(_result(spec, training))  # type: ignore[arg-type]
+    return folder.path
