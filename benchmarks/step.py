@@ -10,7 +10,6 @@ each contender in a process of its own.
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -158,10 +157,16 @@ def peak_memory(model: str, name: str, threads: int) -> float | None:
 
 def memory_of(model: str, name: str) -> float:
     step = contenders(model)[name]()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing and building left
+    before = _resident("VmHWM")
     for _ in range(3):
         step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (_resident("VmHWM") - before) / 1024
+
+
+def _resident(field: str) -> int:
+    """Kilobytes, as Linux counts them."""
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if field in line)
 
 
 def measure(model: str, threads: int, repetitions: int) -> list[dict[str, object]]:

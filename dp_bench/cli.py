@@ -27,6 +27,28 @@ Results are kept under runs/; a finished run is never repeated, a killed one goe
 """
 
 
+RUN_HELP = """usage: dp-bench run [-m] [GROUP=NAME ...] [KEY=VALUE ...]
+
+Train one configuration with all its seeds, or, with -m, every configuration of the chosen grids. This is a Hydra
+application: --cfg job shows a configuration, --hydra-help explains the rest.
+
+examples:
+  dp-bench run dataset=mnist strategy=online strategy.lr=0.316 grid.k=5 privacy.epsilon=3
+  dp-bench run dataset=ag_news strategy=adam_wosm strategy.clip=0.01 seeds=[0,1]
+  dp-bench run dataset=fashion_mnist strategy=no_dp strategy.lr=0.00316 device=cuda
+  dp-bench run -m experiment=mnist_k5
+  dp-bench run -m dataset=mnist,ag_news strategy=online,fixed_threshold grid.k=5,7 privacy.epsilon=3,9
+  dp-bench run -m experiment=ag_news_k9 hydra.launcher.n_jobs=4
+  dp-bench run -m experiment=paper hydra/launcher=ray_cluster
+
+groups:
+{groups}
+
+keys and their defaults:
+{keys}
+"""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
@@ -35,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(HELP, end="")
         elif command == "--version":
             print(f"dp-bench {__version__}")
+        elif command == "run" and {"-h", "--help"} & set(rest):
+            print(_run_help(), end="")
         elif command == "run":
             _hydra(rest)
         elif command == "plan":
@@ -61,6 +85,25 @@ def configuration_folder() -> Path:
     """conf/ of the source tree, or the copy that an installed package carries."""
     package = Path(__file__).parent
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
+
+
+def _run_help() -> str:
+    """Hydra's own help takes it two seconds."""
+    from dataclasses import asdict
+
+    import yaml
+
+    from dp_bench.config import Config, strategy_schema
+    from dp_bench.strategies import STRATEGIES
+
+    groups = ("dataset", "strategy", "profile", "experiment")
+    names = {g: ", ".join(sorted(f.stem for f in (configuration_folder() / g).glob("*.yaml"))) for g in groups}
+    keys = asdict(Config())
+    keys["strategy"] = {name: asdict(strategy_schema(name)()) for name in STRATEGIES}
+    return RUN_HELP.format(
+        groups="\n".join(f"  {group}={listed}" for group, listed in names.items()),
+        keys="\n".join(f"  {line}" for line in yaml.safe_dump(keys, sort_keys=False).splitlines()),
+    )
 
 
 def _plan(arguments: Sequence[str]) -> None:

@@ -1,7 +1,5 @@
 """The command line: what people type, and what they are told when it is wrong."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -111,8 +109,8 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"dp-bench {__version__}\n"
 
 
-def test_the_help_of_run_shows_examples_groups_and_every_key() -> None:
-    code = "import sys; from dp_bench.cli import main; sys.exit(main(['run', '--help']))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for text in ("Examples:", "fixed_quantile", "fashion_mnist", "evaluate_every: 50", "accountant: rdp"):
-        assert text in done.stdout
+def test_the_help_of_run_shows_examples_groups_and_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    told = capsys.readouterr().out
+    for text in ("examples:", "fashion_mnist", "evaluate_every: 50", "accountant: rdp", "quantile: ???"):
+        assert text in told

@@ -199,13 +199,13 @@ def test_seeds_set_initial_weights_and_runs_set_batches_and_noise(strategy: str)
 
 
 def test_diverging_runs_end_early_are_charged_and_recorded(tmp_path: Path) -> None:
-    spec = smoke("no_dp", "strategy.lr=31.6", "strategy.optimiser=sgd", "train.epochs=3")[0]
-    dataset = data_of(spec)
-    broken = replace(dataset, train_x=dataset.train_x * 1e12)
-    result = carry_out(spec, tmp_path, broken)
+    spec = smoke("online", "strategy.update_rule=additive", "strategy.clip_lr=1e9", "train.epochs=3")[0]
+    result = carry_out(spec, tmp_path, data_of(spec))
     assert result["status"] == "diverged"
+    assert "clipping threshold" in result["reason"]
     assert result["final"]["step"] < spec.steps
-    assert result["reason"]
+    assert result["steps_charged"] == spec.steps
+    assert result["epsilon_run"] == spec.allocation.epsilon_run
 
 
 @pytest.mark.parametrize(("clip", "reason"), [(0.0, "threshold is 0"), (float("nan"), "nan"), (float("inf"), "inf")])

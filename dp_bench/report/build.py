@@ -70,14 +70,14 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
     accounts = privacy.accounts(results, accountants)
     charts = {chart.name: chart for chart in figures.charts(results, scores, collection.root)}
 
-    comparison = Part("Scorecard", score_tables.explanations())
+    comparison = Part("Scorecard", score_tables.explanations(sums))
     comparison.items = [score_tables.summary(sums), *_named(charts, "deviations_"), score_tables.ranking(orders)]
     comparison.items.append(score_tables.full(scores))
 
     outcome = Part("Results")
-    for table in tables.best_tables(results):
-        chart = charts.get(table.name.replace("best_", "metric_"))
-        outcome.items += [table, chart] if chart else [table]
+    for dataset in datasets:
+        outcome.items += _named(charts, f"metric_{dataset}_")
+        outcome.items += [table for table in tables.best_tables(results) if table.name.startswith(f"best_{dataset}_")]
 
     training = Part("Training")
     for prefix in ("learning_", "trajectories_", "grid_"):
@@ -113,7 +113,6 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
         headline=[
             score_tables.headline(scores),
             *score_tables.ranking_lines(orders),
-            *score_tables.summary_lines(sums),
         ],
         parts=[part for part in (comparison, outcome, evidence_part, training, page, setting, coverage) if part.items],
     )

@@ -70,7 +70,7 @@ def save(chart: Chart, folder: Path) -> None:
         figure = draw(chart)
         # Laid out once for both files.
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         figure.savefig(folder / f"{chart.name}.png")
         # No date inside: the same runs give the same file.
         figure.savefig(folder / f"{chart.name}.pdf", metadata={"CreationDate": None, "Title": chart.caption})
@@ -140,7 +140,7 @@ def _draw_series(ax: Axes, series: Series, aside: float) -> None:
             ax.fill_between(series.x, series.low, series.high, color=look.colour, alpha=0.14, linewidth=0)
         return
     # Neighbours stand side by side by points of ink, so that the data stay where they are.
-    shift = 3.2 * aside + (1.6 if series.hollow and aside else 0.0)
+    shift = 5 * aside + (2.5 if series.hollow and aside else 0.0)
     place = ax.transData + ScaledTranslation(shift / 72, 0, ax.figure.dpi_scale_trans)
     error = None
     if series.low is not None and series.high is not None:
@@ -212,7 +212,8 @@ def _draw_heat_map(ax: Axes, heat: HeatMap) -> None:
         corner = (column - 0.5, row - 0.5)
         ax.add_patch(Rectangle(corner, 1, 1, fill=False, hatch="////", edgecolor="#999999", linewidth=0))
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
-    if len(heat.x) <= 7:
+    with_numbers = len(heat.x) <= 5
+    if with_numbers:
         for row, line in enumerate(values):
             for column, value in enumerate(line):
                 if value == value:
@@ -220,10 +221,10 @@ def _draw_heat_map(ax: Axes, heat: HeatMap) -> None:
                     ink = "black" if bright == heat.higher_is_better else "white"
                     ax.text(column, row - 0.26, f"{value:.3g}", ha="center", va="center", fontsize=5.5, color=ink)
     for name, (row, column) in heat.marks.items():
-        ours = name == "our best"
+        ours, height = name == "our best", row + 0.12 * with_numbers
         ax.plot(
             column,
-            row + 0.12,
+            height,
             marker="*" if ours else "o",
             markersize=9 if ours else 13,
             markerfacecolor="white" if ours else "none",
@@ -232,7 +233,7 @@ def _draw_heat_map(ax: Axes, heat: HeatMap) -> None:
             linestyle="none",
         )
         if not ours:  # a dark ring around the light one: seen on any colour
-            ax.plot(column, row + 0.12, "o", markersize=15, markerfacecolor="none", markeredgecolor="black", mew=0.6)
+            ax.plot(column, height, "o", markersize=15, markerfacecolor="none", markeredgecolor="black", mew=0.6)
     bar = ax.figure.colorbar(image, ax=ax, pad=0.02)
     bar.outline.set_visible(False)
 
@@ -255,8 +256,9 @@ def _series_legend(figure: Figure, chart: Chart) -> list[Any]:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             drawn.setdefault(label, handle)
     series = [one for panel in chart.panels for one in panel.series if not one.named_at_end]
-    shown = dict.fromkeys(one.label for one in series if not one.hollow)
-    handles = [drawn[label] for label in shown]
+    order = {look: i for i, look in enumerate(_LOOKS)}
+    series.sort(key=lambda one: order.get(one.look, len(order)))
+    handles = [drawn[label] for label in dict.fromkeys(one.label for one in series if not one.hollow)]
     return [*handles, _hollow("hollow: published")] if any(one.hollow for one in series) else handles
 
 

@@ -93,9 +93,10 @@ def comparisons_table(results: Results) -> Table:
         ("data set", "strategies", "ahead in", "difference", "95 % interval", "superiority", "p (Holm)"),
         rows,
         notes=(
-            "Superiority: the chance that a run of the first beats one of the second in the same cell. p: seeds are "
+            "Superiority: the chance that a run of the first beats one of the second in the same cell; it counts every "
+            "cell alike, while a few cells with large differences move the mean. p, of the superiority: seeds are "
             "unpaired; the values of each cell are dealt anew to the two strategies, in all cells at once (a "
-            "stratified permutation test of the superiority); corrected by Holm over all rows, and empty where the "
+            "stratified permutation test); corrected by Holm over all rows, and empty where the "
             "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
             "grids.",
         ),

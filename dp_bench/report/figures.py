@@ -170,7 +170,9 @@ def heat_maps(results: Results, dataset: str, k: int) -> Chart | None:
             panels.append(Panel(title, "$C$", "$ρ$", heat_map=_heat_map(grid), x_log=True, y_log=True))
     caption = f"{names.dataset(dataset)}, k = {k}: the grid of FixedThreshold, {names.metric_axis(dataset)}, mean over "
     caption += "seeds. Star: our best, ring: the published best, hatched: every run diverged. "
-    return _several(f"grid_{dataset}_k{k}", caption + budget_words(mine.values()), panels, panel_size=(3.6, 3.0))
+    return _several(
+        f"grid_{dataset}_k{k}", caption + budget_words(mine.values()), panels, share_y=True, panel_size=(3.6, 2.8)
+    )
 
 
 def _heat_map(grid: Grid) -> HeatMap:

@@ -100,7 +100,9 @@ def _other(chapter: Chapter, folder: Path) -> str:
 def _picture(chart: Chart, folder: Path) -> str:
     png = base64.b64encode((folder / "figures" / f"{chart.name}.png").read_bytes()).decode()
     text = escape(chart.caption)
-    return f'<figure><img src="data:image/png;base64,{png}" alt="{text}"><figcaption>{text}</figcaption></figure>'
+    wide = ' class="wide"' if chart.columns > 2 else ""
+    image = f'<img src="data:image/png;base64,{png}" alt="{text}">'
+    return f"<figure{wide}>{image}<figcaption>{text}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:

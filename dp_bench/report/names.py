@@ -48,7 +48,7 @@ def metric_axis(dataset_name: str) -> str:
 
 def metric(value: float | None) -> str:
     """A metric or its standard deviation as the paper prints it; nothing where there is none."""
-    return "" if value is None or value != value else f"{PRINTED_SCALE * value:.2f}"
+    return "" if value is None or value != value else f"{PRINTED_SCALE * value:.2f}".replace("-", "−")
 
 
 def number(value: float) -> str:

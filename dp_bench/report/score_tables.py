@@ -26,18 +26,6 @@ def summary(tallies: Sequence[Tally]) -> Table:
     )
 
 
-def summary_lines(tallies: Sequence[Tally]) -> list[str]:
-    """The same in words."""
-    return [f"{names.dataset(t.dataset)}, {names.strategy(t.strategy)}: {_in_words(t)}." for t in tallies]
-
-
-def _in_words(tally: Tally) -> str:
-    if tally.counts[NOT_RUN] == tally.total:
-        return "not run"
-    parts = [f"{tally.counts[v]} {v}" for v in VERDICTS if tally.counts[v]]
-    return f"of {names.plural(tally.total, 'published cell')}, " + ", ".join(parts)
-
-
 def headline(scores: Sequence[Score]) -> str:
     """The scorecard in a sentence."""
     values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k != 7]
@@ -46,14 +34,15 @@ def headline(scores: Sequence[Score]) -> str:
     if not run:
         return f"None of the {len(values)} published results at k = 5 and 9 has been run yet."
     return (
-        f"Of {len(values)} published results at k = 5 and 9, {len(run)} have been run: "
+        f"Of {len(values)} published results (values or divergences at k = 5 and 9), {len(run)} have been run: "
         f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published."
     )
 
 
-def explanations() -> list[str]:
-    """What the verdicts mean."""
-    return [f"{verdict[0].upper()}{verdict[1:]}: {EXPLANATIONS[verdict]}." for verdict in VERDICTS]
+def explanations(tallies: Sequence[Tally]) -> list[str]:
+    """What the verdicts that were reached mean."""
+    reached = [verdict for verdict in VERDICTS if any(tally.counts[verdict] for tally in tallies)]
+    return [f"{verdict[0].upper()}{verdict[1:]}: {EXPLANATIONS[verdict]}." for verdict in reached]
 
 
 def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
