@@ -15,6 +15,7 @@ usage: dp-bench COMMAND [...]
   run     train a configuration, or with -m whole grids  dp-bench run --help
   plan    what a sweep would run, spend and take         dp-bench plan --help
   data    find, verify and fetch the data sets           dp-bench data --help
+  report  tables, figures and a page from the runs       dp-bench report --help
 
 examples:
   dp-bench data
@@ -22,6 +23,7 @@ examples:
   dp-bench plan experiment=mnist_k5
   dp-bench run -m experiment=mnist_k5
   dp-bench run -m dataset=mnist,ag_news strategy=online,fixed_threshold grid.k=5,7 privacy.epsilon=3,9
+  dp-bench report --profile paper
 
 Results are kept under runs/; a finished run is never repeated, a killed one goes on where it was.
 """
@@ -67,8 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             from dp_bench.data.command import main as data
 
             return data(rest)
+        elif command == "report":
+            from dp_bench.report.command import main as report
+
+            return report(rest)
         else:
-            raise UserError(f"command: found {command!r}, expected one of run, plan, data; see dp-bench --help")
+            raise UserError(f"command: found {command!r}, expected one of run, plan, data, report; see dp-bench --help")
     except UserError as error:
         print(f"dp-bench: {error}", file=sys.stderr)
         return 2

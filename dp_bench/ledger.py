@@ -6,6 +6,7 @@ from dp_bench import cost
 from dp_bench.accounting import PRIVATE_ACCOUNTANTS
 from dp_bench.budget import Allocation, seeds_charged, under, warnings_for
 from dp_bench.plan import Job, by_grid
+from dp_bench.spec import RunSpec
 
 _HEADER = [
     "grid",
@@ -72,10 +73,16 @@ def _second_opinion(allocation: Allocation, accountant: str) -> str:
 
 
 def _effort(planned: Sequence[Job]) -> str:
-    runs = [run for job in planned for run in job.runs]
-    unfinished = [f.spec for job in planned for f in job.folders() if not (f.path / "result.json").exists()]
+    runs = sum(len(job.runs) for job in planned)
+    unfinished = [run for name, jobs in by_grid(planned).items() for run in _unfinished(name, jobs)]
     seconds = sum(cost.seconds(run) for run in unfinished)
     return (
-        f"{len(planned)} configurations, {len(runs)} runs, {len(runs) - len(unfinished)} of them done; the others take "
+        f"{len(planned)} configurations, {runs} runs, {runs - len(unfinished)} of them done; the others take "
         f"about {seconds / 3600:.1f} core hours here (steps measured once on this machine)"
     )
+
+
+def _unfinished(name: str, jobs: Sequence[Job]) -> list[RunSpec]:
+    if not any((root / name).exists() for root in {job.root for job in jobs}):
+        return [run for job in jobs for run in job.runs]  # no need to look for each of thousands
+    return [f.spec for job in jobs for f in job.folders if not (f.path / "result.json").exists()]

@@ -4,13 +4,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
 from dp_bench import grid, published
-from dp_bench.config import GridConfig, parse
+from dp_bench.config import Config, check, parse
 from dp_bench.errors import UserError
 from dp_bench.spec import RunSpec, axes_of, specs
 from dp_bench.store import RunFolder
@@ -42,10 +43,17 @@ class Job:
 
     overrides: tuple[str, ...]
     runs: tuple[RunSpec, ...]
-    root: Path
+    root: Path  # absolute: a worker may be started in another folder
 
-    def folders(self) -> list[RunFolder]:
-        return [RunFolder(self.root, run) for run in self.runs]
+    @property
+    def identity(self) -> object:
+        """What two jobs have in common only if they are the same. Thousands are made: cheaper than their folders."""
+        first = self.runs[0]
+        return self.root, first.grid_folder, first.point, tuple(run.seed for run in self.runs)
+
+    @cached_property
+    def folders(self) -> tuple[RunFolder, ...]:
+        return tuple(RunFolder(self.root, run) for run in self.runs)
 
 
 def jobs(choices: Choices, compose: Compose) -> list[Job]:
@@ -55,64 +63,58 @@ def jobs(choices: Choices, compose: Compose) -> list[Job]:
             f"experiment: found {', '.join(choices['experiment'])}, expected one; run them one after the other, or "
             "choose dataset=..., strategy=..., grid.k=... and privacy.epsilon=... yourself"
         )
-    composed = _remembering(compose)
-    found: dict[str, Job] = {}
+    composed = _Compositions(compose)
+    found: dict[object, Job] = {}
     for values in itertools.product(*choices.values()):
         for combination in _with_epsilon(dict(zip(choices, values, strict=True)), composed):
             for job in _expanded(combination, choices, composed):
-                found.setdefault(str(job.runs[0].folder), job)
+                found.setdefault(job.identity, job)
+    if not found:
+        raise UserError(
+            "points: found published, expected all: the paper's tables name no point of the chosen grids; "
+            "choose others, or points=all"
+        )
     return list(found.values())
 
 
-def _with_epsilon(combination: dict[str, str], composed: Compose) -> list[dict[str, str]]:
+def _with_epsilon(combination: dict[str, str], composed: "_Compositions") -> list[dict[str, str]]:
     """The paper's budgets for the data set, unless others were chosen."""
     if "privacy.epsilon" in combination:
         return [combination]
-    configuration = composed(_overrides(combination))
-    epsilons = TASKS[configuration.dataset.name].epsilons
-    if configuration.epsilons == "outer":
-        epsilons = (epsilons[0], epsilons[-1])
-    return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in epsilons]
+    dataset = composed.of(combination).config.dataset.name
+    return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in TASKS[dataset].epsilons]
 
 
-def _overrides(combination: Mapping[str, str]) -> list[str]:
-    return [f"{key}={value}" for key, value in combination.items()]
-
-
-def _expanded(combination: dict[str, str], choices: Choices, composed: Compose) -> Iterator[Job]:
-    overrides = _overrides(combination)
-    configuration = composed(overrides)
-    strategy = STRATEGIES[configuration.strategy.name]
-    fixed = [n for n in strategy.swept if not OmegaConf.is_missing(configuration.strategy, n)]
-    times = math.prod(len(values) for key, values in choices.items() if _is_charged(key, strategy.swept))
-    axes = axes_of(configuration.strategy.name, cast(GridConfig, OmegaConf.to_object(configuration.grid)))
-    points = _wanted(grid.points(axes), configuration, fixed, axes)
+def _expanded(combination: dict[str, str], choices: Choices, composed: "_Compositions") -> Iterator[Job]:
+    config, given = composed.of(combination)
+    swept = STRATEGIES[config.strategy.name].swept
+    axes = axes_of(config.strategy.name, config.grid)
+    points = _wanted(grid.points(axes), config, given, axes)
     if not points:
         return
-    config = parse(configuration, points[0])
-    config.grid.times *= times
-    first = specs(config)
+    searched = math.prod(len(set(values)) for key, values in choices.items() if _is_charged(key, swept))
+    times = config.grid.times * searched
+    first = specs(
+        replace(config, strategy=replace(config.strategy, **points[0]), grid=replace(config.grid, times=times))
+    )
+    root = Path(config.runs).absolute()
     for point in points:
         runs = tuple(replace(run, hyperparameters={**run.hyperparameters, **point}) for run in first)
         runs[0].build_strategy()
-        added = [f"strategy.{name}={value!r}" for name, value in point.items() if name not in fixed]
-        yield Job((*overrides, *added, f"grid.times={config.grid.times}", "quiet=true"), runs, Path(config.runs))
+        settings = [f"strategy.{name}={value!r}" for name, value in point.items() if name not in given]
+        settings += [f"grid.times={times}", f"runs={_quoted(root)}", "quiet=true"]
+        yield Job((*_overrides(combination), *settings), runs, root)
 
 
 def _wanted(
-    points: Iterable[dict[str, float]],
-    configuration: DictConfig,
-    fixed: Sequence[str],
-    axes: Mapping[str, Sequence[float]],
+    points: Iterable[dict[str, float]], config: Config, given: Sequence[str], axes: Mapping[str, Sequence[float]]
 ) -> list[dict[str, float]]:
     """The points to run; the whole grid is charged whichever they are."""
-    chosen = {name: grid.snap(configuration.strategy[name], axes[name], name) for name in fixed}
+    chosen = {name: grid.snap(getattr(config.strategy, name), axes[name], name) for name in given}
     wanted = [point for point in points if all(point[name] == value for name, value in chosen.items())]
-    if configuration.points == "all":
+    if config.points == "all":
         return wanted
-    named = published.best_point(
-        configuration.dataset.name, configuration.strategy.name, configuration.grid.k, configuration.privacy.epsilon
-    )
+    named = published.best_point(config.dataset.name, config.strategy.name, config.grid.k, config.privacy.epsilon)
     if named is None:
         return []
     best = {name: grid.snap(named[name], axes[name], name) for name in axes}
@@ -124,22 +126,43 @@ def _is_charged(key: str, swept: tuple[str, ...]) -> bool:
     return key not in OTHER_BUDGET | NO_PART_OF_A_RESULT | grid_members
 
 
-def _remembering(compose: Compose) -> Compose:
+def _overrides(combination: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in combination.items()]
+
+
+def _quoted(path: Path) -> str:
+    """As Hydra's grammar wants a text that may hold anything."""
+    return "'" + str(path).replace("'", "\\'") + "'"
+
+
+class _Composition(NamedTuple):
+    config: Config  # what its grid sweeps may hold any value
+    given: tuple[str, ...]  # names of what its grid sweeps but the choices set
+
+
+class _Compositions:
     """Hydra takes a tenth of a second to compose, and a sweep has many pairs of k and epsilon: those are set later."""
-    numbers = ("grid.k", "privacy.epsilon")
-    kept: dict[tuple[str, ...], DictConfig] = {}
 
-    def composed(overrides: Sequence[str]) -> DictConfig:
-        later = [o.partition("=") for o in overrides if o.partition("=")[0] in numbers]
-        key = tuple(o for o in overrides if o.partition("=")[0] not in numbers)
-        if key not in kept:
-            kept[key] = compose(key)
-        configuration = kept[key].copy()
-        for name, _, value in later:
-            OmegaConf.update(configuration, name, value)
-        return configuration
+    def __init__(self, compose: Compose) -> None:
+        self._compose = compose
+        self._kept: dict[tuple[str, ...], tuple[DictConfig, _Composition]] = {}
 
-    return composed
+    def of(self, combination: Mapping[str, str]) -> _Composition:
+        numbers = {key: value for key, value in combination.items() if key in ("grid.k", "privacy.epsilon")}
+        others = tuple(_overrides({key: value for key, value in combination.items() if key not in numbers}))
+        if others not in self._kept:
+            composed = self._compose(others)
+            swept = STRATEGIES[composed.strategy.name].swept
+            given = tuple(name for name in swept if not OmegaConf.is_missing(composed.strategy, name))
+            config = parse(composed.copy(), dict.fromkeys(swept, 1.0))
+            self._kept[others] = composed, _Composition(config, given)
+        composed, (config, given) = self._kept[others]
+        for key, value in numbers.items():
+            OmegaConf.update(composed, key, value)  # checks its type
+        k, epsilon = (OmegaConf.select(composed, key) for key in ("grid.k", "privacy.epsilon"))
+        config = replace(config, grid=replace(config.grid, k=k), privacy=replace(config.privacy, epsilon=epsilon))
+        check(config)
+        return _Composition(config, given)
 
 
 def by_grid(planned: Iterable[Job]) -> dict[str, list[Job]]:

@@ -22,7 +22,7 @@ def show_plan(planned: Sequence[Job], accountants: Sequence[str]) -> None:
 def sweep(planned: Sequence[Job], launch: Launch) -> None:
     """Carry out every job that is not done. Raises `JobsFailed` with each reason once the others have finished."""
     for job in planned:
-        for folder in job.folders():
+        for folder in job.folders:
             folder.check_spec()
     todo = [job for job in planned if not _is_done(job)]
     with watching(planned):
@@ -71,11 +71,11 @@ def _failure(returned: JobReturn) -> str | None:
 
 
 def _is_done(job: Job) -> bool:
-    return all((folder.path / "result.json").exists() for folder in job.folders())
+    return all((folder.path / "result.json").exists() for folder in job.folders)
 
 
 def _has_started(job: Job) -> bool:
-    return any(folder.path.exists() for folder in job.folders())
+    return any(folder.path.exists() for folder in job.folders)
 
 
 def _first_line(error: object) -> str:

@@ -95,7 +95,7 @@ class View:
 
 def view_of(planned: Sequence[Job]) -> View:
     grids = [
-        GridView(name, [folder for job in jobs for folder in job.folders()], sum(len(job.runs) for job in jobs))
+        GridView(name, [folder for job in jobs for folder in job.folders], sum(len(job.runs) for job in jobs))
         for name, jobs in by_grid(planned).items()
     ]
     view = View(grids)

@@ -68,11 +68,16 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
     sums, orders = tallies(scores), rankings(scores)
     datasets = list(dict.fromkeys(key.dataset for key in results))
     accounts = privacy.accounts(results, accountants)
+    budget = tables.budget_words(results.values())
     charts = {chart.name: chart for chart in figures.charts(results, scores, collection.root)}
 
     comparison = Part("Scorecard", score_tables.explanations(sums))
-    comparison.items = [score_tables.summary(sums), *_named(charts, "deviations_"), score_tables.ranking(orders)]
-    comparison.items.append(score_tables.full(scores))
+    comparison.items = [
+        score_tables.summary(sums),
+        *_named(charts, "deviations_"),
+        score_tables.ranking(orders, budget),
+    ]
+    comparison.items.append(score_tables.full(scores, budget))
 
     outcome = Part("Results")
     for dataset in datasets:
@@ -86,8 +91,8 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
         training.items += _trade_offs(collection)
 
     evidence_part = Part("Statistics")
-    evidence_part.items = [evidence.comparisons_table(results)]
-    evidence_part.items += [evidence.statistics_table(results, dataset) for dataset in datasets]
+    found = [evidence.comparisons_table(results), *(evidence.statistics_table(results, name) for name in datasets)]
+    evidence_part.items += [table for table in found if table.rows]
 
     page = Part("Privacy", list(privacy.WORDS), warnings=privacy.warnings(results, accounts))
     price = privacy_figures.candidates(accounts)

@@ -78,7 +78,7 @@ def make_report(runs: Path, profile: str, out: Path, variant: str | None = None,
         save_all(charts, place / "figures")
     for item in report.provenance.items:
         write(item, folder / "tables")  # type: ignore[arg-type]
-    write_atomically(folder / "data" / "runs.csv", collection.runs.to_csv(index=False).encode())
+    write_atomically(folder / "data" / "runs.csv", collection.runs.drop(columns="belongs").to_csv(index=False).encode())
     write_atomically(folder / "index.html", html.page(report, folder).encode())
     tell("done")
     return folder / "index.html"

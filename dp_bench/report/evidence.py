@@ -99,6 +99,7 @@ def comparisons_table(results: Results) -> Table:
             "stratified permutation test); corrected by Holm over all rows, and empty where the "
             "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
             "grids.",
+            budget_words(results.values()),
         ),
         text_columns=frozenset({0, 1}),
     )
@@ -135,7 +136,8 @@ def completeness_table(results: Results) -> Table:
         )
     columns = ("data set", "strategy", "k", "ε", "points tried", "runs done", "missing", "begun", "diverged")
     caption = "The runs behind this report. Missing: what is left of the grids that were begun, with every seed."
-    return Table("completeness", caption, columns, tuple(rows), text_columns=frozenset({0, 1, 3}))
+    notes = (budget_words(results.values()),)
+    return Table("completeness", caption, columns, tuple(rows), notes=notes, text_columns=frozenset({0, 1, 3}))
 
 
 def _by_search(results: Results) -> list[tuple[tuple[str, str, int], list[Grid]]]:

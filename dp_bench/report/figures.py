@@ -96,7 +96,8 @@ def deviations(scores: Sequence[Score], dataset: str) -> Chart | None:
         y_names=tuple(f"{names.strategy(strategy)}, ε = {epsilon:g}" for strategy, epsilon in places),
         x_band=(-2.0, 2.0),
     )
-    caption = f"{names.dataset(dataset)}: every published value beside ours. Within the band: reproduced."
+    caption = f"{names.dataset(dataset)}: every published value beside ours. Within the band: reproduced. "
+    caption += budget_words(score.grid for score in mine if score.grid)
     return Chart(f"deviations_{dataset}", caption, (panel,), panel_size=(6.4, 0.9 + 0.23 * len(places)))
 
 
@@ -181,7 +182,8 @@ def _heat_map(grid: Grid) -> HeatMap:
     diverged, marks = set(), {}
 
     def place(point: Point) -> tuple[int, int]:
-        return rows.index(point.hyperparameters["lr"]), columns.index(point.hyperparameters["clip"])
+        lr, clip = point.hyperparameters["lr"], point.hyperparameters["clip"]
+        return rows.index(lr), columns.index(clip)
 
     for point in grid.points:
         row, column = place(point)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS, Sampling
+from dp_bench.accounting import ACCOUNTANTS, PRIVATE_ACCOUNTANTS, Sampling
 from dp_bench.budget import CALIBRATION_FORMAT, Allocation, Budget, Spent, seeds_charged, under, warnings_for
 from dp_bench.errors import UserError
 from dp_bench.memo import remembered
@@ -135,7 +135,7 @@ def _identity(allocation: Allocation) -> dict[str, str | int | float]:
 def ledger(accounts: Sequence[Account], dataset: str) -> Table:
     """The accounts of a data set's grids."""
     mine = [account for account in accounts if account.grid.key.dataset == dataset]
-    shown = [name for name in (*PRIVATE_ACCOUNTANTS, "rdp_wor") if any(name in a.opinions for a in mine)]
+    shown = [name for name in ACCOUNTANTS if any(a.opinions.get(name) for a in mine)]
     return Table(
         f"privacy_{dataset}",
         f"{names.dataset(dataset)}: the ledger. ε of one run and of the whole grid, at δ = {_deltas(mine)}, as each "
@@ -182,7 +182,10 @@ def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:
     unasked = sorted({name for a in accounts for name, spent in a.opinions.items() if spent is None})
     if not unasked:
         return ()
-    return (f"Empty columns: {', '.join(unasked)} take long; dp-bench report --accountants {','.join(unasked)}",)
+    return (
+        f"Not consulted on every grid, as they take long: {', '.join(unasked)}. Once is enough: "
+        f"dp-bench report --accountants {','.join(unasked)}",
+    )
 
 
 def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.privacy import Account, online_frontier
+from dp_bench.report.tables import budget_words
 
 
 def candidates(accounts: Sequence[Account]) -> Chart | None:
@@ -17,7 +18,9 @@ def candidates(accounts: Sequence[Account]) -> Chart | None:
             Panel(names.dataset(dataset), "candidates in the grid", "ν of every run", tuple(series), True, True)
         )
     caption = "What trying more candidates costs: the noise multiplier ν of every run of a grid against the number of "
-    caption += "its candidates, at the grid's ε (seeds are not charged). Markers: the grids in this report."
+    caption += "its candidates. Markers: the grids in this report. " + budget_words(
+        account.grid for account in accounts
+    )
     if not panels:
         return None
     return Chart("candidates", caption, tuple(panels), columns=min(3, len(panels)), panel_size=(3.4, 2.9))
@@ -68,8 +71,6 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
         )
     if not panels:
         return None
-    caption = (
-        f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers at the ε of each grid (seeds "
-    )
-    caption += "are not charged), and the chosen points."
+    caption = f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers, a line a budget, and the "
+    caption += "chosen points. " + budget_words(account.grid for account in mine)
     return Chart(f"frontier_{dataset}", caption, tuple(panels), columns=len(panels), panel_size=(3.2, 2.9))

@@ -12,6 +12,7 @@ from dp_bench.report import names
 from dp_bench.report.collect import Collection, Skipped
 from dp_bench.report.results import Key, Results, Section
 from dp_bench.report.table import Table
+from dp_bench.report.tables import budget_words
 
 _SEEDS_OF_THE_PAPER = 5
 
@@ -112,6 +113,7 @@ def divergences(results: Results, runs: pd.DataFrame) -> Table | None:
         "Runs that diverged. Each was charged all its steps.",
         ("data set", "strategy", "k", "ε", "diverged", "reasons"),
         tuple(rows),
+        notes=(budget_words(results.values()),),
         text_columns=frozenset({0, 1, 5}),
     )
 

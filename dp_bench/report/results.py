@@ -16,6 +16,7 @@ import pandas as pd
 
 from dp_bench import grid
 from dp_bench.config import GridConfig
+from dp_bench.errors import UserError
 from dp_bench.spec import axes_of
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -114,7 +115,10 @@ class Grid:
 
     def at(self, hyperparameters: dict[str, float]) -> Point | None:
         """The point that these values mean, if it was run."""
-        wanted = {name: grid.snap(value, self.axes[name], name) for name, value in hyperparameters.items()}
+        try:
+            wanted = {name: grid.snap(value, self.axes[name], name) for name, value in hyperparameters.items()}
+        except UserError:  # a grid over other ranges
+            return None
         return next((point for point in self.points if point.hyperparameters == wanted), None)
 
 

@@ -61,7 +61,7 @@ def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
     return lines
 
 
-def ranking(rankings: Sequence[Ranking]) -> Table:
+def ranking(rankings: Sequence[Ranking], budget: str) -> Table:
     """Per data set, k and epsilon: the paper's order, ours, and whether they agree."""
     rows = []
     for r in rankings:
@@ -77,6 +77,7 @@ def ranking(rankings: Sequence[Ranking]) -> Table:
         notes=(
             "A claim of the paper is a pair that it puts more than 2 pooled standard deviations apart; it is "
             "overturned where ours are as far apart the other way. The paper prints no values for k = 7.",
+            budget,
         ),
         text_columns=frozenset({0, 3, 4, 6, 7}),
     )
@@ -86,8 +87,8 @@ def _order(strategies: Sequence[str]) -> str:
     return " > ".join(names.strategy(name) for name in strategies)
 
 
-def full(scores: Sequence[Score]) -> Table:
-    """Every published cell beside ours."""
+def full(scores: Sequence[Score], budget: str) -> Table:
+    """Every published cell beside ours; `budget` says what its epsilons mean."""
     return Table(
         "scorecard",
         "Every published cell beside ours: hyperparameters, mean ± standard deviation (accuracy in %, mse ×10²), ours "
@@ -99,6 +100,7 @@ def full(scores: Sequence[Score]) -> Table:
         ),
         tuple(_row(score) for score in scores),
         (("", 4), ("paper", 2), ("here", 3), ("", 5)),
+        notes=(budget,),
         text_columns=frozenset({0, 1, 4, 6, 11, 12, 13}),
     )
 

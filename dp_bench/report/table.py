@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dp_bench.cache import write_atomically
 
-# LaTeX breaks a table over pages only as a longtable.
+# LaTeX does not break a float, and a longtable is refused in two columns.
 _ROWS_OF_A_PAGE = 40
 # Columns beyond which a table spans both columns of a page, and beyond which it is set smaller.
 _ONE_COLUMN, _ORDINARY = 7, 10
@@ -100,31 +100,41 @@ def comma_separated(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in [table.flat_columns, *table.rows]:
-        writer.writerow([_translated(cell, _ASCII) for cell in row])
+        writer.writerow(["".join(_ASCII.get(letter, letter) for letter in cell) for cell in row])
     return text.getvalue()
 
 
 def latex(table: Table) -> str:
-    r"""A float to \input, or a longtable where it would not fit a page."""
-    long = len(table.rows) > _ROWS_OF_A_PAGE
-    wide = len(table.columns) > _ONE_COLUMN
-    size = r"\scriptsize" if len(table.columns) > _ORDINARY else r"\small"
+    r"""Floats to \input into any document that has booktabs: several where one page would not hold all rows."""
+    pages = [table.rows[i : i + _ROWS_OF_A_PAGE] for i in range(0, len(table.rows), _ROWS_OF_A_PAGE)] or [()]
+    floats = [_latex_float(table, rows, i, len(pages)) for i, rows in enumerate(pages)]
+    return "\n".join([r"% needs \usepackage{booktabs}", *floats, ""])
+
+
+def _latex_float(table: Table, rows: Sequence[Sequence[str]], page: int, pages: int) -> str:
+    environment = "table*" if len(table.columns) > _ONE_COLUMN else "table"
+    size = r"\scriptsize\setlength{\tabcolsep}{3pt}" if len(table.columns) > _ORDINARY else r"\small"
     alignment = "".join("l" if i in table.text_columns else "r" for i in range(len(table.columns)))
-    head = [r"\toprule", *_latex_groups(table), _latex_row(table.columns), r"\midrule"]
-    body = [_latex_row(row) for row in table.rows]
-    caption = rf"\caption{{{_latex_text(' '.join([table.caption, *table.notes]))}}}\label{{tab:{table.name}}}"
-    if long:
-        columns = len(table.columns)
-        more = rf"\midrule\multicolumn{{{columns}}}{{r@{{}}}}{{continued}}\\\endfoot\bottomrule\endlastfoot"
-        opening = [r"{" + size + r"\setlength{\tabcolsep}{3pt}", rf"\begin{{longtable}}{{@{{}}{alignment}@{{}}}}"]
-        lines = [*opening, caption + r"\\", *head, r"\endfirsthead", *head, r"\endhead", more, *body]
-        lines += [r"\end{longtable}", "}"]
-    else:
-        environment = "table*" if wide else "table"
-        tabular = [rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}", *head, *body, r"\bottomrule", r"\end{tabular}"]
-        lines = [rf"\begin{{{environment}}}[tb]", r"\centering" + size + r"\setlength{\tabcolsep}{4pt}", *tabular]
-        lines += [caption, rf"\end{{{environment}}}"]
-    return "\n".join([rf"% needs \usepackage{{booktabs{',longtable' if long else ''}}}", *lines, ""])
+    words = [table.caption, *table.notes] if page == 0 else [table.caption]
+    part = f" (Part {page + 1} of {pages}.)" if pages > 1 else ""
+    label = f"tab:{table.name}" + (f"_{page + 1}" if page else "")
+    return "\n".join(
+        [
+            rf"\begin{{{environment}}}[tb]",
+            r"\centering" + size,
+            rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
+            r"\toprule",
+            *_latex_groups(table),
+            _latex_row(table.columns),
+            r"\midrule",
+            *(_latex_row(row) for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{_latex_text(' '.join(words) + part)}}}",
+            rf"\label{{{label}}}",
+            rf"\end{{{environment}}}",
+        ]
+    )
 
 
 def _latex_groups(table: Table) -> list[str]:
@@ -147,8 +157,5 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex_text(text: str) -> str:
-    return _translated(text, _LATEX)
-
-
-def _translated(text: str, letters: dict[str, str]) -> str:
-    return "".join(letters.get(letter, letter) for letter in text)
+    # Whatever else a folder may be called, a document must compile.
+    return "".join(_LATEX.get(letter, letter if letter.isascii() else "?") for letter in text)
