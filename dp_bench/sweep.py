@@ -1,18 +1,23 @@
 """Running the jobs of a sweep through whichever launcher, until each is done, has failed, or keeps dying."""
 
+import fcntl
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 
-from dp_bench.errors import JobsFailed
+from dp_bench.errors import JobsFailed, UserError
 from dp_bench.ledger import ledger
 from dp_bench.plan import Job
+from dp_bench.store import RunFolder
 from dp_bench.watch import watching
 
 Launch = Callable[..., Sequence[JobReturn]]
 TRIES = 3  # of a job whose process dies
+_SECONDS_BETWEEN_LOOKS = 2.0
 
 
 def show_plan(planned: Sequence[Job], accountants: Sequence[str]) -> None:
@@ -24,43 +29,51 @@ def sweep(planned: Sequence[Job], launch: Launch) -> None:
     for job in planned:
         for folder in job.folders:
             folder.check_spec()
-    todo = [job for job in planned if not _is_done(job)]
     with watching(planned):
-        failures = _carry_out(todo, launch)
-    left = [job for job in todo if job not in failures and not _is_done(job)]
-    if left:
-        print(f"{len(left)} configurations are being run by another process; this one has left them alone")
+        failures = _carry_out([job for job in planned if not _is_done(job)], launch)
     if failures:
         reasons = "\n".join(f"  {job.runs[0].folder.parent}: {reason}" for job, reason in failures.items())
         raise JobsFailed(f"{len(failures)} of {len(planned)} configurations failed:\n{reasons}")
 
 
 def _carry_out(todo: Sequence[Job], launch: Launch) -> dict[Job, str]:
+    """Why each job that could not be done could not. One that another process is at is waited for."""
     failures: dict[Job, str] = {}
-    deaths: Counter[Job] = Counter()
-    together, alone = list(todo), list[Job]()
-    while together or alone:
-        batch = [alone.pop()] if alone else together
+    lost: Counter[Job] = Counter()  # how often a job ended without a result or a reason
+    fruitless, told = 0, False
+    while left := [job for job in todo if job not in failures and not _is_done(job)]:
+        batch = _next_batch(left, lost)
+        if not batch:
+            if not told:
+                print(f"waiting for {len(left)} configurations that another process is at", file=sys.stderr, flush=True)
+            told = True
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            continue
+        before = {job: _start(job) for job in batch}
         try:
             returned = launch([job.overrides for job in batch], initial_job_idx=0)
         except Exception as death:
-            # A launcher loses the whole batch when one process is killed. Those that had started are suspects, and each
-            # is tried by itself: the one that kills its process is then known, and the others are not held to account.
-            suspects = [job for job in batch if not _is_done(job) and _has_started(job)]
-            if not suspects:
-                raise
-            together = [job for job in together if not _is_done(job) and job not in suspects and job not in failures]
-            deaths.update(suspects)
-            for job in suspects:
-                if deaths[job] < TRIES:
-                    alone.append(job)
-                else:
-                    failures[job] = f"its process died {TRIES} times ({_first_line(death)})"
-            continue
-        failures |= {job: reason for job, ret in zip(batch, returned, strict=True) if (reason := _failure(ret))}
-        if batch is together:
-            together = []
+            # One process died and its launcher gave up: joblib ends the others of the batch as well, Ray and SLURM let
+            # them run. Whoever had started, has no result and is nobody's now may be the one that died.
+            reason = f"its process died {TRIES} times ({_first_line(death)})"
+            started = [job for job in batch if _start(job) != before[job] or len(batch) == 1]
+            fruitless = 0 if started else fruitless + 1
+            if fruitless == TRIES:
+                raise JobsFailed(f"no job could be started ({type(death).__name__}: {_first_line(death)})") from death
+        else:
+            failures |= {job: why for job, ret in zip(batch, returned, strict=True) if (why := _failure(ret))}
+            reason = f"it ended {TRIES} times without a result; do all workers see the same runs={batch[0].root}?"
+            started = batch
+        lost.update(job for job in started if job not in failures and not _is_done(job) and not _is_claimed(job))
+        failures |= {job: reason for job in started if lost[job] == TRIES}
     return failures
+
+
+def _next_batch(left: Sequence[Job], lost: Counter[Job]) -> list[Job]:
+    """The jobs that no other process is at. One that was lost before its last try goes after the others, by itself:
+    the one that kills its process is then known, and those that died with it are not held to account."""
+    free = [job for job in left if not _is_claimed(job)]
+    return [job for job in free if lost[job] < TRIES - 1] or free[:1]
 
 
 def _failure(returned: JobReturn) -> str | None:
@@ -71,11 +84,32 @@ def _failure(returned: JobReturn) -> str | None:
 
 
 def _is_done(job: Job) -> bool:
-    return all((folder.path / "result.json").exists() for folder in job.folders)
+    try:
+        return all(folder.result() is not None for folder in job.folders)
+    except UserError:  # damaged: its job is to say so
+        return False
 
 
-def _has_started(job: Job) -> bool:
-    return any(folder.path.exists() for folder in job.folders)
+def _is_claimed(job: Job) -> bool:
+    """Whether a living process is at one of its runs."""
+    return any(_is_locked(folder) for folder in job.folders)
+
+
+def _is_locked(folder: RunFolder) -> bool:
+    try:
+        with (folder.path / ".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _start(job: Job) -> list[int]:
+    """Changes whenever one of its runs is started or resumed: that writes its spec anew."""
+    specs = [folder.path / "spec.json" for folder in job.folders]
+    return [spec.stat().st_mtime_ns if spec.exists() else 0 for spec in specs]
 
 
 def _first_line(error: object) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import shutil
 import sys
 import threading
 import time
@@ -85,12 +86,17 @@ class View:
         )
         return f"{done} of {total} runs done{speed}"
 
-    def lines(self) -> list[str]:
-        """The grids at work first, then the newest results; a terminal has only so many rows."""
+    def lines(self, columns: int, rows: int) -> list[str]:
+        """The grids at work first, then those with results; what fits, as a wrapped line could not be drawn over."""
         busy = [grid for grid in self.grids if grid.running]
         idle = [grid for grid in self.grids if not grid.running and grid.done]
-        shown = (busy + idle)[:_MOST_ROWS]
-        return [*(grid.line() for grid in shown), self.total_line()]
+        shown = (busy + idle)[: max(0, min(_MOST_ROWS, rows - 2))]
+        return [_fitted(line, columns) for line in (*(grid.line() for grid in shown), self.total_line())]
+
+
+def _fitted(line: str, columns: int) -> str:
+    """A grid's name tells most at its end."""
+    return line if len(line) < columns else "…" + line[-max(1, columns - 2) :]
 
 
 def view_of(planned: Sequence[Job]) -> View:
@@ -112,11 +118,14 @@ def watching(planned: Sequence[Job]) -> Iterator[None]:
     on_terminal = sys.stderr.isatty()
 
     def show() -> None:
-        drawn = 0
-        while not over.wait(_SECONDS_ON_TERMINAL if on_terminal else _SECONDS_BETWEEN_LINES):
+        drawn, looking = 0, 0.0
+        # Looking takes time as well, most of all over a network: at most a twentieth of it.
+        while not over.wait(max(_SECONDS_ON_TERMINAL if on_terminal else _SECONDS_BETWEEN_LINES, 20 * looking)):
+            began = time.monotonic()
             view.refresh()
+            looking = time.monotonic() - began
             if on_terminal:
-                lines = view.lines()
+                lines = view.lines(*shutil.get_terminal_size())
                 print(f"\x1b[{drawn}F\x1b[J" * bool(drawn) + "\n".join(lines), file=sys.stderr, flush=True)
                 drawn = len(lines)
             else:

@@ -1,14 +1,29 @@
 """Hydra finds sweepers only here. This one expands grids: see dp_bench/plan.py and dp_bench/sweep.py."""
 
+import importlib.util
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from dp_bench.errors import UserError
+
+# Extras, the package that each brings, and the launchers in it that conf/hydra/launcher/ builds on.
+_EXTRAS = {
+    "ray": ("hydra_plugins.hydra_ray_launcher", ("ray",)),
+    "slurm": ("hydra_plugins.hydra_submitit_launcher", ("submitit_slurm", "submitit_local")),
+}
+_FOLDERS, _OTHERS = ("DP_BENCH_DATA", "DP_BENCH_CACHE"), ("DP_BENCH_OFFLINE", "PYTHONPATH")
 
 
 @dataclass
@@ -22,6 +37,37 @@ class GridSweeperConfig:
 
 
 ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=GridSweeperConfig, provider="dp_bench")
+
+
+def environment() -> dict[str, str]:
+    """What is set here and a worker in another folder, or on another machine, must know as well."""
+    known = {name: os.environ[name] for name in (*_FOLDERS, *_OTHERS) if os.environ.get(name)}
+    return known | {name: str(Path(known[name]).expanduser().absolute()) for name in _FOLDERS if name in known}
+
+
+OmegaConf.register_new_resolver("dp_bench_environment", environment, replace=True)
+
+
+class NotInstalled(Launcher):
+    """In the place of a launcher whose extra is missing: whoever chooses it is told how to get it."""
+
+    def __init__(self, extra: str, **_: Any) -> None:
+        self.extra = extra
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        chosen = config.hydra.runtime.choices["hydra/launcher"]
+        install = f"pip install 'dp_bench[{self.extra}]'"
+        raise UserError(f"hydra/launcher: found {chosen}, whose launcher is not installed; get it with {install}")
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        raise NotImplementedError
+
+
+for _extra, (_package, _names) in _EXTRAS.items():
+    if importlib.util.find_spec(_package) is None:
+        for _name in _names:
+            _node = {"_target_": "hydra_plugins.grid_sweeper.NotInstalled", "extra": _extra}
+            ConfigStore.instance().store(group="hydra/launcher", name=_name, node=_node, provider="dp_bench")
 
 
 class GridSweeper(Sweeper):
@@ -38,6 +84,7 @@ class GridSweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context = hydra_context
         self.config = config
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no private tool should report home
         launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -58,10 +105,13 @@ class GridSweeper(Sweeper):
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         choices: dict[str, list[str]] = {}
         for override in parser.parse_overrides([f"{k}={v}" for k, v in self.params.items()] + arguments):
+            key = override.get_key_element()
+            if OmegaConf.select(self.config, key.removeprefix("++")) is not None:
+                key = key.removeprefix("++")  # which changes nothing, but must not hide the key
             if override.is_sweep_override():
-                choices[override.get_key_element()] = list(override.sweep_string_iterator())
+                choices[key] = list(override.sweep_string_iterator())
             else:
-                choices[override.get_key_element()] = [override.get_value_element_as_str()]
+                choices[key] = [override.get_value_element_as_str()]
         return choices
 
     def _compose(self, overrides: Any) -> DictConfig:

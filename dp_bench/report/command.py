@@ -52,6 +52,7 @@ def make_report(runs: Path, profile: str, out: Path, variant: str | None = None,
     from dp_bench.report.build import build
     from dp_bench.report.collect import collect
     from dp_bench.report.draw import save_all
+    from dp_bench.report.names import plural
     from dp_bench.report.table import write
 
     started = time.monotonic()
@@ -60,7 +61,7 @@ def make_report(runs: Path, profile: str, out: Path, variant: str | None = None,
         print(f"[{time.monotonic() - started:4.0f} s] {text}", file=sys.stderr)
 
     collection = collect(runs, profile)
-    tell(f"{len(collection.runs):,} runs read, {len(collection.skipped)} folders skipped")
+    tell(f"{plural(len(collection.runs), 'run')} read, {plural(len(collection.skipped), 'folder')} skipped")
     for skipped in collection.skipped[:5]:
         tell(f"skipped {skipped.folder}: {skipped.reason}")
     if variant is not None and variant not in set(collection.runs["variant"]):

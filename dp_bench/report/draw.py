@@ -110,9 +110,11 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         ax.axvspan(*panel.x_band, color="#0072B2", alpha=0.09, linewidth=0)
         ax.axvline(0, color="#666666", linewidth=0.8)
         _limit_to_near(ax, panel.series)
-    bars = [series.look for series in panel.series if series.kind == "bars"]
+    # Only strategies over the same few epsilons would hide each other.
+    crowded = panel.x_ticks is not None
+    looks = list(dict.fromkeys(one.look for one in panel.series if crowded and one.kind in ("bars", "points")))
     for series in panel.series:
-        aside = bars.index(series.look) - (len(bars) - 1) / 2 if series.look in bars else 0.0
+        aside = looks.index(series.look) - (len(looks) - 1) / 2 if series.look in looks else 0.0
         _draw_series(ax, series, aside)
     if panel.x_ticks is not None:
         ax.xaxis.set_major_locator(FixedLocator(panel.x_ticks))
@@ -140,7 +142,7 @@ def _draw_series(ax: Axes, series: Series, aside: float) -> None:
             ax.fill_between(series.x, series.low, series.high, color=look.colour, alpha=0.14, linewidth=0)
         return
     # Neighbours stand side by side by points of ink, so that the data stay where they are.
-    shift = 5 * aside + (2.5 if series.hollow and aside else 0.0)
+    shift = 5 * aside + (2.5 if series.hollow and ax.get_autoscalex_on() else 0.0)
     place = ax.transData + ScaledTranslation(shift / 72, 0, ax.figure.dpi_scale_trans)
     error = None
     if series.low is not None and series.high is not None:

@@ -96,9 +96,10 @@ def deviations(scores: Sequence[Score], dataset: str) -> Chart | None:
         y_names=tuple(f"{names.strategy(strategy)}, ε = {epsilon:g}" for strategy, epsilon in places),
         x_band=(-2.0, 2.0),
     )
-    caption = f"{names.dataset(dataset)}: every published value beside ours. Within the band: reproduced. "
+    caption = f"{names.dataset(dataset)}: every published value beside ours. Within the band: reproduced; marks "
+    caption += "at either edge lie further out. "
     caption += budget_words(score.grid for score in mine if score.grid)
-    return Chart(f"deviations_{dataset}", caption, (panel,), panel_size=(6.4, 0.9 + 0.23 * len(places)))
+    return Chart(f"deviations_{dataset}", caption, (panel,), panel_size=(6.4, max(2.0, 0.9 + 0.23 * len(places))))
 
 
 def learning_curves(results: Results, root: Path, dataset: str, k: int) -> Chart | None:

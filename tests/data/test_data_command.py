@@ -3,27 +3,10 @@
 from pathlib import Path
 
 import pytest
-from data_helpers import TRAIN_IMAGES, isolate, sha256, use_tiny_mnist, write_files
+from data_helpers import TRAIN_IMAGES, sha256, write_files
 
 from dp_bench.data import Source, command
 from dp_bench.errors import UserError
-
-
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    isolate(monkeypatch, tmp_path / "cache")
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    return use_tiny_mnist(monkeypatch)
-
-
-@pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder that $DP_BENCH_DATA names."""
-    monkeypatch.setenv("DP_BENCH_DATA", str(tmp_path / "own"))
-    return tmp_path / "own"
 
 
 def test_it_tells_what_is_there(own: Path, tiny: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from dp_bench.data.facts import Collection, File, Version
 from dp_bench.data.unavailable import Unavailable
 
 # Read before any test changes the environment.
-_REAL_DATA = Path(os.environ.get("DP_BENCH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+_REAL_DATA = Path(os.environ.get("DP_BENCH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 TRAIN_IMAGES = "train-images-idx3-ubyte"
 
@@ -65,7 +65,7 @@ def run_python(code: str) -> str:
 
 def start_python(code: str) -> subprocess.CompletedProcess[str]:
     # From the project's root, where dp_bench is found installed or not.
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     return subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
 
 

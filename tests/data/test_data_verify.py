@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from data_helpers import TRAIN_IMAGES, isolate, use_tiny_mnist, write_files
+from data_helpers import TRAIN_IMAGES, write_files
 
 from dp_bench.data import command, describe, sealed, unpack, verify
 from dp_bench.data.facts import COLLECTIONS_OF
@@ -15,23 +15,6 @@ from dp_bench.data.look import look_in
 from dp_bench.errors import UserError
 
 GLOVE = COLLECTIONS_OF["ag_news"][1]
-
-
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    isolate(monkeypatch, tmp_path / "cache")
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    return use_tiny_mnist(monkeypatch)
-
-
-@pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder that $DP_BENCH_DATA names."""
-    monkeypatch.setenv("DP_BENCH_DATA", str(tmp_path / "own"))
-    return tmp_path / "own"
 
 
 class TestWhatIsRemembered:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from data_helpers import isolate, needs_real_data, one_version, sha256, use_real_data, use_tiny_mnist, write_files
+from data_helpers import needs_real_data, one_version, sha256, use_real_data, use_tiny_mnist, write_files
 
 from dp_bench.data import DATASETS, describe, load, news, stand_in, tensors
 from dp_bench.data.idx import parse_idx
@@ -18,11 +18,6 @@ from dp_bench.errors import UserError
 
 ORDER_OF_60_000 = [7441, 59153, 25668, 18249, 59373]
 STAND_IN_DIGESTS = {"mnist": "05c2c17d77d4c13d", "fashion_mnist": "c873d86e094d0435", "ag_news": "2c95d4dd9dbddc0b"}
-
-
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    isolate(monkeypatch, tmp_path / "cache")
 
 
 @pytest.fixture(scope="module")

@@ -10,37 +10,18 @@ from data_helpers import (
     TRAIN_IMAGES,
     bringing,
     gzipped,
-    isolate,
     needs_real_data,
     not_there,
     one_version,
     run_python,
     sha256,
     use_real_data,
-    use_tiny_mnist,
     write_files,
 )
 
 from dp_bench.data import DATASETS, Source, describe, fetch, sources, unpack, verify
 from dp_bench.data.facts import Collection
 from dp_bench.errors import UserError
-
-
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    isolate(monkeypatch, tmp_path / "cache")
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    return use_tiny_mnist(monkeypatch)
-
-
-@pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder that $DP_BENCH_DATA names."""
-    monkeypatch.setenv("DP_BENCH_DATA", str(tmp_path / "own"))
-    return tmp_path / "own"
 
 
 class TestWhereItIsFound:

@@ -1,0 +1,347 @@
+"""From choices to jobs: every configuration of the paper, charged for the whole search, checked before any starts."""
+
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import dp_bench.sweep
+from dp_bench import published
+from dp_bench.accounting import Sampling
+from dp_bench.budget import Allocation, Budget, allocate, seeds_charged, under
+from dp_bench.cli import main
+from dp_bench.ledger import ledger
+from dp_bench.plan import Job
+from dp_bench.spec import specs
+from dp_bench.strategies import STRATEGIES
+from running import composed
+
+pytestmark = pytest.mark.usefixtures("without_data")
+
+SMOKE = ["profile=smoke", "dataset=ag_news"]
+ONLINE = [*SMOKE, "strategy=online", "privacy.epsilon=3"]
+SGD = "strategy=online,fixed_threshold,fixed_quantile"
+
+
+def planned(*arguments: str) -> list[Job]:
+    """What `dp-bench run -m` would carry out."""
+    with mock.patch.object(dp_bench.sweep, "sweep") as sweep:
+        assert main(["run", "-m", *arguments]) == 0
+    return list(sweep.call_args.args[0])
+
+
+def free_of_charge(budget: Budget, sampling: Sampling, candidates: int, steps: int) -> Allocation:
+    """For tests that count: calibrating every grid of the paper takes a minute."""
+    return Allocation(budget, sampling, candidates, steps, 1.0, budget.epsilon, budget.epsilon)
+
+
+@pytest.fixture(scope="module")
+def paper() -> Iterator[list[Job]]:
+    with mock.patch.dict(os.environ), mock.patch("dp_bench.spec.allocate", free_of_charge):
+        os.environ.pop("DP_BENCH_DATA", None)
+        yield planned("experiment=paper", "dataset.stand_in=true")
+
+
+def cell(job: Job) -> tuple[str, str, int, float]:
+    run = job.runs[0]
+    return run.dataset.name, run.strategy, run.grid.k, run.privacy.epsilon if run.privacy else math.inf
+
+
+def candidates(jobs: list[Job]) -> set[int]:
+    return {job.runs[0].allocation.candidates for job in jobs}
+
+
+def test_the_paper_is_18435_runs(paper: list[Job]) -> None:
+    points = {"online": lambda k: k, "adam_wosm": lambda k: k, "no_dp": lambda k: k}
+    points |= {"fixed_threshold": lambda k: k * k, "fixed_quantile": lambda k: 5 * k}
+    epsilons = {"mnist": (3, 5, 7, 9), "ag_news": (3, 5, 7, 9), "fashion_mnist": (1, 2, 3, 4)}
+    expected = {
+        (dataset, strategy, k, epsilon): points[strategy](k)
+        for dataset in epsilons
+        for strategy in STRATEGIES
+        for k in (5, 7, 9)
+        for epsilon in (epsilons[dataset] if strategy != "no_dp" else [math.inf])
+    }
+    assert Counter(map(cell, paper)) == expected
+    assert sum(len(job.runs) for job in paper) == 18_435
+    assert all([run.seed for run in job.runs] == [0, 1, 2, 3, 4] for job in paper)
+    assert len({run.folder for job in paper for run in job.runs}) == 18_435
+    for job in paper:
+        if job.runs[0].allocation:
+            assert job.runs[0].allocation.candidates == expected[cell(job)]
+
+
+def test_every_grid_has_the_papers_values(paper: list[Job]) -> None:
+    values: dict[tuple, dict[str, set[float]]] = {}
+    for job in paper:
+        run = job.runs[0]
+        axes = values.setdefault(cell(job), {name: set() for name in STRATEGIES[run.strategy].swept})
+        for name, seen in axes.items():
+            seen.add(run.hyperparameters[name])
+    swept = {name: set(strategy.swept) for name, strategy in STRATEGIES.items()}
+    assert swept == {
+        "online": {"lr"},
+        "fixed_threshold": {"lr", "clip"},
+        "fixed_quantile": {"lr", "quantile"},
+        "adam_wosm": {"clip"},
+        "no_dp": {"lr"},
+    }
+    for (_, _, k, _), axes in values.items():
+        expected = {
+            "lr": np.logspace(-2.5, 1.5, k),
+            "clip": np.logspace(-2, 2, k),
+            "quantile": [0.1, 0.3, 0.5, 0.7, 0.9],
+        }
+        for name, seen in axes.items():
+            assert sorted(seen) == pytest.approx(expected[name], rel=1e-9)
+
+
+def test_only_what_the_paper_names_as_best(paper: list[Job]) -> None:
+    """Its 141 points, NoDP's 9; nothing where it names none. Each is one of the whole grid's, at the same charge."""
+    with mock.patch("dp_bench.spec.allocate", free_of_charge):
+        best = planned("experiment=paper", "dataset.stand_in=true", "points=published")
+    whole = {run.folder: run for job in paper for run in job.runs}
+    assert all(whole[run.folder] == run for job in best for run in job.runs)
+    named = {(c.dataset, c.strategy, c.k, c.epsilon): c.hyperparameters for c in published.cells() if c.hyperparameters}
+    assert len(best) == len(named) == 150
+    for job in best:
+        point = {name: job.runs[0].hyperparameters[name] for name in STRATEGIES[job.runs[0].strategy].swept}
+        assert point == pytest.approx(named[cell(job)], rel=0.01)
+
+
+def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "-m", *ONLINE, "grid.k=3", "points=published"]) == 2
+    assert capfd.readouterr().err.startswith("dp-bench: points: found published")
+
+
+@pytest.mark.parametrize(
+    ("given", "points", "charged"),
+    [
+        (["strategy.lr=0.316"], {(10**-0.5, c) for c in (0.01, 0.1, 1, 10, 100)}, 25),
+        (["strategy.lr=0.316,3.16", "strategy.clip=1"], {(10**-0.5, 1), (10**0.5, 1)}, 25),
+        (["strategy.lr=0.3131", "strategy.clip=0.1009"], {(10**-0.5, 0.1)}, 25),  # within 1 %
+        (["strategy.lr=0.5", "strategy.clip=1", "+grid.also.lr=[0.5]"], {(0.5, 1)}, 30),
+    ],
+)
+def test_a_given_value_restricts_what_is_run_but_not_what_is_charged(
+    given: list[str], points: set[tuple[float, float]], charged: int
+) -> None:
+    jobs = planned(*SMOKE, "strategy=fixed_threshold", "privacy.epsilon=3", *given)
+    found = {tuple(job.runs[0].hyperparameters[name] for name in ("lr", "clip")) for job in jobs}
+    assert np.allclose(sorted(found), sorted(points), rtol=1e-9)
+    assert candidates(jobs) == {charged}
+
+
+@pytest.mark.parametrize(
+    ("searched", "times"),
+    [
+        (["strategy.momentum=0,0.9"], 2),
+        (["strategy.momentum=0,0.9", "train.epochs=0.2,0.3,0.4"], 6),
+        (["dataset.limit=1000,2000"], 2),
+        (["grid.times=3"], 3),
+        (["grid.times=3", "strategy.momentum=0,0.9"], 6),
+        (["strategy.momentum=0.9,0.9"], 1),
+        (["strategy.momentum=0"], 1),
+        (["strategy.lr=0.316,3.16"], 1),
+        (["grid.k=5"], 1),
+        (["privacy.epsilon=3,9"], 1),
+        (["privacy.delta=1e-5,1e-6"], 1),
+        (["privacy.accountant=rdp,rdp_wor"], 1),
+        (["seeds=[0],[1]"], 1),
+        (["seed=named,secure"], 1),
+        (["threads=1,2"], 1),
+        (["device=auto,cpu"], 1),
+        (["micro_batch=16,32"], 1),
+        (["checkpoint.keep=none,best"], 1),
+        (["runs=a,b"], 1),
+        (["points=all"], 1),
+        (["quiet=true,false"], 1),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_searched_is_charged_and_nothing_else(searched: list[str], times: int) -> None:
+    with mock.patch("dp_bench.spec.allocate", free_of_charge):
+        assert candidates(planned(*ONLINE, *searched)) == {5 * times}
+
+
+def test_a_second_grid_or_data_set_is_no_search_on_the_first() -> None:
+    with mock.patch("dp_bench.spec.allocate", free_of_charge):
+        jobs = planned("profile=smoke", "dataset=ag_news,mnist", "strategy=online,adam_wosm", "grid.k=2,3")
+    assert {job.runs[0].grid.k for job in jobs} == candidates(jobs) == {2, 3}
+
+
+def test_a_search_of_twice_as_many_has_the_noise_for_twice_as_many() -> None:
+    runs = [job.runs[0] for job in planned(*ONLINE, "strategy.momentum=0,0.9")]
+    assert len(runs) == 10
+    assert {run.hyperparameters["momentum"] for run in runs} == {0, 0.9}
+    a = runs[0].allocation
+    twice, once = (allocate(a.budget, a.sampling, n, a.steps).noise_multiplier for n in (10, 5))
+    assert {run.allocation.noise_multiplier for run in runs} == {twice}
+    assert twice > 1.05 * once
+    assert all("grid.times=2" in run.variant for run in runs), "must not share a folder with the smaller search"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "chosen", "epsilons"),
+    [
+        ("ag_news", [], {3, 5, 7, 9}),
+        ("mnist", [], {3, 5, 7, 9}),
+        ("fashion_mnist", [], {1, 2, 3, 4}),
+        ("ag_news", ["privacy.epsilon=2"], {2}),
+        ("ag_news", ["++privacy.epsilon=2,6"], {2, 6}),
+    ],
+)
+def test_the_papers_budgets_unless_others_are_chosen(dataset: str, chosen: list[str], epsilons: set[float]) -> None:
+    with mock.patch("dp_bench.spec.allocate", free_of_charge):
+        jobs = planned("profile=smoke", f"dataset={dataset}", "strategy=online", "grid.k=2", *chosen)
+    assert {job.runs[0].privacy.epsilon for job in jobs} == epsilons
+    assert candidates(jobs) == {2}
+
+
+@pytest.mark.parametrize(
+    ("choices", "jobs", "runs"),
+    [
+        (["strategy=no_dp", "privacy.epsilon=3,5,7,9"], 2, 2),
+        (["strategy=no_dp"], 2, 2),
+        (["strategy=online,online", "privacy.epsilon=3,3.0,3"], 2, 2),
+        (["strategy=online", "privacy.epsilon=3", "strategy.lr=0.00316,0.003162"], 1, 1),
+        (["strategy=online", "privacy.epsilon=3", "seeds=[0,1],[0,2]"], 4, 8),
+        (["strategy=online", "privacy.epsilon=3", "runs=a,b"], 4, 4),
+    ],
+)
+def test_nothing_is_planned_twice_and_nothing_is_lost(choices: list[str], jobs: int, runs: int) -> None:
+    with mock.patch("dp_bench.spec.allocate", free_of_charge):
+        found = planned(*SMOKE, "grid.k=2", "seeds=[0]", *choices)
+    assert len(found) == jobs
+    assert sum(len(job.runs) for job in found) == runs
+
+
+BAD = {
+    "no such hyperparameter": (["strategy=online,adam_wosm", "strategy.momentum=0,0.9"], "momentum"),
+    "not in the grid of one k": (["strategy=online", "grid.k=5,6", "strategy.lr=0.316,31.6"], "grid.also.lr=[0.316]"),
+    "not in the grid": (["strategy=online", "strategy.lr=0.316,0.5"], "grid.also.lr=[0.5]"),
+    "epsilon below zero": (["strategy=online", "privacy.epsilon=3,-1"], "privacy.epsilon: found -1.0"),
+    "epsilon a word": (["strategy=online", "privacy.epsilon=3,low"], "low"),
+    "k too small": (["strategy=online", "grid.k=5,1"], "grid.k"),
+    "k not whole": (["strategy=online", "grid.k=5,2.5"], "2.5"),
+    "unknown data set": (["dataset=ag_news,cifar", "strategy=online"], "cifar"),
+    "unknown strategy": (["strategy=online,sgd"], "sgd"),
+    "impossible hyperparameter": (["strategy=online", "strategy.gradient_share=1.01,1"], "strategy.gradient_share"),
+    "too much noise to count": (["strategy=fixed_quantile", "privacy.epsilon=3,1e-3"], "noise"),
+    "two experiments": (["experiment=ag_news_k5,ag_news_k7"], "experiment: found ag_news_k5, ag_news_k7"),
+    "no data": (["strategy=online", "dataset.stand_in=true,false"], "DP_BENCH_DATA"),
+    "a seed twice": (["strategy=online", "seeds=[0],[1,1]"], "seeds"),
+    "more rows than there are": (["strategy=online", "dataset.limit=2000,10000000"], "10000000"),
+    "axis that is not swept": (["strategy=online,adam_wosm", "+grid.also.lr=[0.5]"], "grid.also.lr"),
+}
+
+
+@pytest.mark.parametrize(("choices", "named"), BAD.values(), ids=BAD)
+def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
+    choices: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dp_bench.sweep, "_carry_out", lambda *_: pytest.fail("jobs were run"))
+    assert main(["run", "-m", *SMOKE, *choices]) == 2
+    told = capfd.readouterr().err.strip()
+    assert named in told
+    assert len(told.splitlines()) == 1, told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        ["strategy=online,fixed_threshold,adam_wosm,no_dp", "privacy.epsilon=3,0.5", "seeds=[3,1]"],
+        ["strategy=fixed_quantile", "privacy.epsilon=9", "grid.quantile=[0.5,0.7]", "strategy.lr=0.00316"],
+        [SGD, "privacy.epsilon=3", "strategy.momentum=0,0.9", "grid.quantile=[0.5]", "grid.clip=[0.1,1]"],
+        ["strategy=adam_wosm", "privacy.epsilon=3", "privacy.delta=1e-06", "+grid.also.clip=[0.02]", "threads=2"],
+        ["experiment=ag_news_k5", "strategy=no_dp,online", "points=published", "privacy.epsilon=3", "grid.k=5"],
+        ["strategy=no_dp", "runs='it\\'s, a = b: [c] {d}'", "strategy.optimiser=sgd,adam", "micro_batch=7"],
+    ],
+    ids=" ".join,
+)
+def test_a_job_alone_computes_the_specs_that_were_planned(
+    choices: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is told nothing but overrides: what was checked, budgeted and shown must be what it runs."""
+    monkeypatch.chdir(tmp_path)
+    jobs = planned(*SMOKE, "grid.k=2", *choices)
+    assert len(jobs) > 1
+    monkeypatch.chdir("/")  # a worker may be started anywhere
+    for job in jobs:
+        config = composed(*job.overrides)
+        own = specs(config)
+        assert [run.digest() for run in own] == [run.digest() for run in job.runs]
+        assert [run.folder for run in own] == [run.folder for run in job.runs]
+        assert own == list(job.runs)
+        assert Path(config.runs) == job.root
+        assert job.root.parent == tmp_path
+        assert config.quiet
+
+
+def row_of(text: str, grid: str) -> list[str]:
+    """The cells of a grid's row; columns are two spaces apart."""
+    line = next(line for line in text.splitlines() if f"/{grid} " in line)
+    return [entry.strip() for entry in line.split("  ") if entry.strip()]
+
+
+def test_the_ledger_says_what_the_allocation_says(capfd: pytest.CaptureFixture[str]) -> None:
+    chosen = ["profile=smoke", "dataset=ag_news", "strategy=online,no_dp", "grid.k=2", "privacy.epsilon=3"]
+    assert main(["plan", "--accountants", "pld,prv", *chosen]) == 0
+    text = capfd.readouterr().out
+    a = planned(*chosen)[0].runs[0].allocation
+    row = row_of(text, "online/k2/eps3")[1:]
+    opinions = [under(a, accountant) for accountant in ("pld", "prv")]
+    assert row == [
+        "2",
+        "2",
+        "4",
+        "6",
+        f"{a.noise_multiplier:.4f}",
+        f"gradient {1.01 * a.noise_multiplier:.4g}, direction {a.noise_multiplier / math.sqrt(1 - 1.01**-2):.4g}",
+        f"{a.epsilon_run:.3f}",
+        f"{a.epsilon_grid:.3f}",
+        f"{seeds_charged(a, 2):.3f}",
+        *(f"{spent.run:.3f}/{spent.grid:.3f}" for spent in opinions),
+    ]
+    assert 2.99 < a.epsilon_grid <= 3 < seeds_charged(a, 2)
+    assert all(0 < spent.run < spent.grid < 3 for spent in opinions), "RDP is the loosest of the three"
+    assert row_of(text, "no_dp/k2/epsinf")[1:] == ["-", "2", "4", "6", "-", "not private", *["-"] * 5]
+    assert "Seeds are not charged" in text
+    assert "4 configurations, 8 runs, 0 of them done" in text
+
+
+def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
+    jobs = planned(*ONLINE, "grid.k=2", "privacy.delta=1e-3", "privacy.accountant=rdp_wor")
+    text = ledger(jobs, [])
+    assert "warning: delta = 0.001 is not below 1/N" in text
+    assert "rdp_wor: its epsilon is no guarantee" in text
+    assert "warning" not in ledger(planned(*ONLINE, "grid.k=2"), [])
+
+
+def test_the_ledger_counts_what_is_done(tmp_path: Path) -> None:
+    jobs = planned(*ONLINE, "grid.k=2", f"runs={tmp_path}")
+    folder = jobs[1].folders[0]
+    folder.finish({"status": "finished"})
+    text = ledger(jobs, [])
+    assert "2 configurations, 4 runs, 1 of them done" in text
+
+
+def test_planning_imports_no_torch_once_the_cost_of_a_step_is_known(tmp_path: Path) -> None:
+    arguments = ["plan", *ONLINE, "grid.k=2", f"runs={tmp_path}"]
+    assert main(arguments) == 0  # measures
+    code = (
+        f"import sys; from dp_bench.cli import main; main({arguments}); print({{'torch', 'opacus'}} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "2 configurations, 4 runs" in done.stdout
+    assert done.stdout.splitlines()[-1] == "False"
+    assert list(tmp_path.iterdir()) == [], "planning must write nothing"

@@ -1,0 +1,184 @@
+"""Collecting runs from whatever state the folder tree is in."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+from report_helpers import made_up_spec, small_store, write_run
+
+from dp_bench.errors import UserError
+from dp_bench.report.collect import collect, read_metrics
+from dp_bench.report.results import Key, sections, without_private_choices
+from dp_bench.store import RunFolder, write_sealed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return small_store(tmp_path / "runs")
+
+
+def test_every_run_is_a_row(store: Path) -> None:
+    collection = collect(store, "paper")
+    runs = collection.runs
+    assert len(runs) == 15 + 9 + 75 + 3
+    assert collection.skipped == ()
+    row = runs[runs["folder"] == "paper/default/mnist/online/k5/eps3/lr=0.3162/seed1"].iloc[0]
+    assert (row["best"], row["best_step"], row["final"], row["status"]) == (0.9170, 586, 0.907, "finished")
+    assert (row["lr"], row["k"], row["epsilon"], row["candidates"], row["steps"]) == (0.316227766017, 5, 3.0, 5, 1172)
+    assert math.isnan(row["clip"])
+    assert row["commit"].startswith("0123")
+    assert (runs["status"] == "diverged").sum() == 3 + 75
+    assert list(runs["strategy"].drop_duplicates()) == ["online", "fixed_threshold", "no_dp", "fixed_quantile"]
+
+
+def test_metrics_are_read_on_demand(store: Path) -> None:
+    folder = "paper/default/mnist/online/k5/eps3/lr=0.3162/seed1"
+    columns = read_metrics(store, folder)
+    assert columns is not None
+    assert columns["step"] == [0, 586, 1172]
+    assert columns["clip"] == [0.1, 0.2, 0.4]
+    (store / folder / "metrics.csv").write_text("step,accuracy\n0,what\n")
+    assert read_metrics(store, folder) is None
+    (store / folder / "metrics.csv").unlink()
+    assert read_metrics(store, folder) is None
+
+
+def test_damage_is_named_and_skipped(store: Path) -> None:
+    grid = store / "paper/default/mnist/online/k5/eps3"
+    result = grid / "lr=0.3162/seed0/result.json"
+    result.write_text(result.read_text().replace("0.9119", "0.9919"))  # a better result than was measured
+    (grid / "lr=0.3162/seed1/result.json").write_text('{"status": "fin')  # a torn file
+    (grid / "lr=0.3162/seed2/spec.json").unlink()
+    shutil.copytree(grid / "lr=31.62/seed0", grid / "lr=31.62/seed7")  # another seed's run under its name
+    shutil.copy(grid / "lr=0.003162/seed0/result.json", grid / "lr=31.62/seed1/result.json")
+    (store / "paper/notes/old").mkdir(parents=True)
+    (store / "paper/default/mnist/online/k5/eps5/lr=3.162/seed0/provenance.json").write_text("not JSON")
+    collection = collect(store, "paper")
+    reasons = {
+        item.folder.removeprefix("paper/default/mnist/online/k5/eps3/"): item.reason for item in collection.skipped
+    }
+    assert set(reasons) == {
+        *(f"lr=0.3162/seed{seed}" for seed in range(3)),
+        *("lr=31.62/seed7", "lr=31.62/seed1", "paper/notes/old"),
+    }
+    assert "checksum" in reasons["lr=0.3162/seed0"]
+    assert "whole JSON" in reasons["lr=0.3162/seed1"]
+    assert "spec.json" in reasons["lr=0.3162/seed2"]
+    assert "seed0" in reasons["lr=31.62/seed7"]
+    assert "another protocol" in reasons["lr=31.62/seed1"]
+    assert len(collection.runs) == 102 - 4
+    assert "unknown" in set(collection.runs["commit"])  # a run whose provenance is damaged still counts
+
+
+def test_foreign_specs_are_skipped(store: Path) -> None:
+    folder = store / "paper/default/mnist/online/k5/eps3/lr=0.3162/seed0"
+    for content in (
+        {"protocol": {}},
+        {"protocol": "text"},
+        {"protocol": {**_protocol(folder), "strategy": "tomorrow"}},
+    ):
+        write_sealed(folder / "spec.json", content)
+        (item,) = collect(store, "paper").skipped
+        assert "not a run of this version" in item.reason
+
+
+def _protocol(folder: Path) -> dict:
+    return json.loads((folder / "spec.json").read_text())["protocol"]
+
+
+def test_unfinished_runs_are_counted_as_missing(store: Path) -> None:
+    spec = made_up_spec("mnist", "online", 5, 3.0, 3, lr=0.3162)
+    folder = RunFolder(store, spec)
+    folder.path.mkdir(parents=True)
+    folder.write_spec()
+    collection = collect(store, "paper")
+    assert (collection.runs["status"] == "unfinished").sum() == 1
+    grid = sections(collection.runs)[0].results[Key("mnist", "online", 5, 3.0)]
+    assert (grid.unfinished, grid.seeds, grid.runs, grid.missing) == (1, 4, 9, 5 * 4 - 9)
+    assert grid.best is not None
+    assert grid.best.seeds == 3
+
+
+def test_empty_and_absent_stores_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"found no such folder.*dp-bench run"):
+        collect(tmp_path / "nowhere", "paper")
+    (tmp_path / "smoke").mkdir()
+    with pytest.raises(UserError, match=r"profiles here: smoke"):
+        collect(tmp_path, "paper")
+    with pytest.raises(UserError, match=r"found no run, expected at least one"):
+        collect(tmp_path, "smoke")
+    (tmp_path / "smoke" / "a" / "b").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"1 folders skipped, the first: smoke/a/b"):
+        collect(tmp_path, "smoke")
+
+
+def test_best_point_is_the_best_mean_of_those_that_converge(store: Path) -> None:
+    results = sections(collect(store, "paper").runs)[0].results
+    online = results[Key("mnist", "online", 5, 3.0)]
+    assert online.best is not None
+    assert online.best.hyperparameters == {"lr": 0.316227766017}
+    assert online.best.mean() == pytest.approx(0.9119)
+    assert online.best.sd() == pytest.approx(0.0051)
+    assert online.best.mean("final") == pytest.approx(0.9019)
+    assert (online.planned, len(online.points), online.searched, online.missing) == (5, 3, False, 6)
+    assert online.at({"lr": 0.316}) is online.best
+    assert online.at({"lr": 0.5}) is None
+    threshold = results[Key("mnist", "fixed_threshold", 5, 3.0)]
+    assert (threshold.diverged, threshold.all_diverged) == (3, False)
+    assert threshold.best is not None
+    assert threshold.best.hyperparameters == {"lr": 3.16227766017, "clip": 0.01}
+    quantile = results[Key("fashion_mnist", "fixed_quantile", 5, 1.0)]
+    assert quantile.all_diverged
+    assert quantile.best is None
+    assert quantile.complete
+
+
+def test_a_seed_that_diverged_counts(tmp_path: Path) -> None:
+    for seed, values in enumerate(([0.1, 0.9, 0.9], [0.1, 0.5, math.nan])):
+        spec = made_up_spec(seed=seed, lr=0.3162)
+        write_run(tmp_path, spec, values, diverged="the test metric is not finite" if seed else None)
+    (grid,) = sections(collect(tmp_path, "paper").runs)[0].results.values()
+    assert grid.best is not None
+    assert (grid.best.diverged, grid.best.mean()) == (1, pytest.approx(0.7))
+    assert grid.best.values("final") == [0.9]  # of the other there is none
+
+
+def test_lower_is_better_for_errors(tmp_path: Path) -> None:
+    for lr, value in ((0.3162, 0.02), (3.162, 0.01)):
+        write_run(tmp_path, made_up_spec("fashion_mnist", epsilon=1.0, lr=lr), [0.17, value])
+    (grid,) = sections(collect(tmp_path, "paper").runs)[0].results.values()
+    assert grid.best is not None
+    assert grid.best.best == (0.01,)
+
+
+def test_variants_are_kept_apart(tmp_path: Path) -> None:
+    def add(variant: str, strategy: str = "online", dataset: str = "mnist", **options: str) -> None:
+        epsilon = math.inf if strategy == "no_dp" else 3.0
+        spec = made_up_spec(dataset, strategy, 5, epsilon, variant=variant, lr=0.3162, **options)
+        write_run(tmp_path, spec, [0.1, 0.9])
+
+    add("default")
+    add("default", "no_dp")
+    add("strategy.momentum=0")
+    add("privacy.accountant=rdp_wor", accountant="rdp_wor")
+    add("data=subset", dataset="ag_news", kind="subset")
+    add("data=subset", "no_dp", dataset="ag_news", kind="subset")
+    add("strategy.optimiser=sgd", "no_dp")
+    main, *others = sections(collect(tmp_path, "paper").runs)
+    assert main.variants == {"mnist": "default", "ag_news": "data=subset"}
+    assert {key.strategy for key in main.results if key.dataset == "ag_news"} == {"online", "no_dp"}
+    assert [section.slug for section in others] == [
+        *("privacy.accountant=rdp_wor", "strategy.momentum=0", "strategy.optimiser=sgd")
+    ]
+    # NoDP has no privacy to choose: the default's runs are those to compare with.
+    assert {key.strategy for key in others[0].results} == {"online", "no_dp"}
+    assert {key.strategy for key in others[2].results} == {"no_dp"}
+    preferred = sections(collect(tmp_path, "paper").runs, "strategy.momentum=0")[0]
+    assert preferred.variants["mnist"] == "strategy.momentum=0"
+
+
+def test_private_choices_do_not_matter_to_no_dp() -> None:
+    assert without_private_choices("privacy.accountant=rdp_wor,strategy.momentum=0") == "default"
+    assert without_private_choices("train.epochs=1,privacy.delta=1e-06") == "train.epochs=1"

@@ -1,0 +1,185 @@
+"""Figures by their data, then by what matplotlib was told to draw."""
+
+import math
+from pathlib import Path
+
+import pytest
+from report_helpers import made_up_spec, small_store, write_run
+
+from dp_bench.report import draw, figures, privacy_figures
+from dp_bench.report.chart import Chart, Series
+from dp_bench.report.collect import collect
+from dp_bench.report.privacy import accounts
+from dp_bench.report.results import Results, sections
+from dp_bench.report.scorecard import scorecard
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_store(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def results(store: Path) -> Results:
+    return sections(collect(store, "paper").runs)[0].results
+
+
+def by_label(chart: Chart | None, panel: int = 0) -> dict[str, Series]:
+    assert chart is not None
+    return {series.label: series for series in chart.panels[panel].series}
+
+
+def test_metric_against_epsilon(results: Results) -> None:
+    chart = figures.metric(results, "mnist", 5)
+    series = by_label(chart)
+    online = series["Online"]
+    assert online.x == (3.0, 5.0)
+    assert online.y == pytest.approx((91.19, 91.66))
+    assert online.low == pytest.approx((91.19 - 0.51, 91.66 - 0.50))
+    assert online.high == pytest.approx((91.19 + 0.51, 91.66 + 0.50))
+    assert series["Online, published"].y == pytest.approx((91.19, 91.66, 92.96, 94.11))
+    assert series["Online, published"].high == pytest.approx((91.70, 92.16, 93.86, 94.74))
+    assert series["NoDP"].y == pytest.approx((98.1,))
+    assert "FixedQuantile" not in series
+    assert chart is not None
+    (panel,) = chart.panels
+    assert (panel.x_label, panel.y_label, panel.y_log) == ("ε of the whole grid", "test accuracy (%)", False)
+    assert panel.x_ticks == (3.0, 5.0, 7.0, 9.0)
+    assert "seeds are not charged" in chart.caption
+    assert figures.metric(results, "fashion_mnist", 5) is None  # all of it diverged
+
+
+def test_metric_is_drawn_as_its_data_say(results: Results) -> None:
+    chart = figures.metric(results, "mnist", 5)
+    assert chart is not None
+    figure = draw.draw(chart)
+    (ax,) = figure.axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("ε of the whole grid", "test accuracy (%)")
+    online = ax.containers[0]
+    assert online.get_label() == "Online"
+    assert list(online.lines[0].get_xdata()) == [3, 5]
+    assert list(online.lines[0].get_ydata()) == pytest.approx([91.19, 91.66])
+    (bars,) = online.lines[2]
+    ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
+    assert ends == [pytest.approx([90.68, 91.70]), pytest.approx([91.16, 92.16])]
+    figure.draw_without_rendering()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["3", "5", "7", "9"]
+    low, high = ax.get_ylim()
+    assert low < 88  # FixedThreshold's published bar is inside, though marks are shifted sideways
+    assert high > 98.1
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["Online", "FixedThreshold", "NoDP", "hollow: published"]
+
+
+def test_errors_are_drawn_on_a_log_axis(tmp_path: Path) -> None:
+    write_run(tmp_path, made_up_spec("fashion_mnist", epsilon=1.0, lr=0.3162), [0.17, 0.02])
+    chart = figures.metric(sections(collect(tmp_path, "paper").runs)[0].results, "fashion_mnist", 5)
+    assert chart is not None
+    assert draw.draw(chart).axes[0].get_yscale() == "log"
+    assert by_label(chart)["Online"].y == pytest.approx((2.0,))
+
+
+def test_deviations(results: Results) -> None:
+    chart = figures.deviations(scorecard(results), "mnist")
+    series = by_label(chart)
+    assert series["Online, k = 5"].x == pytest.approx((0, 0), abs=1e-9)
+    assert series["Online, k = 5"].y == (0.0, 1.0)
+    assert chart is not None
+    (panel,) = chart.panels
+    assert panel.y_names == ("Online, ε = 3", "Online, ε = 5", "FixedThreshold, ε = 3")
+    assert panel.x_band == (-2.0, 2.0)
+    assert figures.deviations(scorecard(results), "ag_news") is None
+
+
+def test_learning_curves(results: Results, store: Path) -> None:
+    chart = figures.learning_curves(results, store, "mnist", 5)
+    online = by_label(chart)["Online"]
+    assert online.x == (0, 586, 1172)
+    assert online.y == pytest.approx((10, 91.19, 90.19))
+    assert online.low == pytest.approx((10, 90.68, 89.68))
+    assert online.high == pytest.approx((10, 91.70, 90.70))
+    assert set(by_label(chart)) == {"Online", "FixedThreshold", "NoDP"}
+    assert set(by_label(chart, 1)) == {"Online", "NoDP"}
+
+
+def test_trajectories(results: Results, store: Path) -> None:
+    chart = figures.trajectories(results, store, "mnist", 5)
+    assert chart is not None
+    assert [(panel.title, panel.y_label) for panel in chart.panels] == [("Online", "$C_t$"), ("Online", "$ρ_t$")]
+    assert by_label(chart, 0)["ε = 3"].y == pytest.approx((0.1, 0.2, 0.4))
+    assert by_label(chart, 1)["ε = 5"].y == pytest.approx((3.162, 1.581, 0.7905))
+    assert figures.trajectories(results, store, "fashion_mnist", 5) is None
+
+
+def test_heat_map(results: Results) -> None:
+    chart = figures.heat_maps(results, "mnist", 5)
+    assert chart is not None
+    (panel,) = chart.panels
+    heat = panel.heat_map
+    assert heat is not None
+    assert (len(heat.x), len(heat.y)) == (5, 5)
+    assert heat.values[3][0] == pytest.approx(89.0)  # rho = 3.162, C = 0.01
+    assert heat.values[3][2] == pytest.approx(79.0)
+    assert heat.diverged == {(3, 3)}
+    assert heat.values[3][3] is None
+    assert heat.marks == {"our best": (3, 0), "published best": (3, 0)}
+    assert heat.not_run
+    figure = draw.draw(chart)
+    image = figure.axes[0].images[0].get_array()
+    assert image is not None
+    assert image[3][0] == pytest.approx(89.0)
+    assert image.mask[0].all()
+
+
+def test_price_of_candidates(results: Results) -> None:
+    found = accounts(results)
+    chart = privacy_figures.candidates(found)
+    assert chart is not None
+    assert [panel.title for panel in chart.panels] == ["MNIST", "Fashion MNIST"]
+    curve = by_label(chart)["ε = 3"]
+    assert curve.x == (5, 25)
+    nu = {account.grid.key: account.allocation.noise_multiplier for account in found}
+    assert curve.y == tuple(nu[key] for key in sorted(nu) if key.epsilon == 3.0 and key.dataset == "mnist")[::-1]
+    assert by_label(chart)["FixedThreshold"].x == (25.0,)
+
+
+def test_frontiers(results: Results) -> None:
+    found = accounts(results)
+    chart = privacy_figures.frontiers(found, "mnist")
+    account = next(a for a in found if a.grid.key.strategy == "online" and a.grid.key.epsilon == 3.0)
+    nu = account.allocation.noise_multiplier
+    frontier, chosen = by_label(chart)["ε = 3"], by_label(chart)["chosen"]
+    for nu_q, nu_g in [*zip(frontier.x, frontier.y, strict=True), (chosen.x[0], chosen.y[0])]:
+        assert nu_q**-2 + nu_g**-2 == pytest.approx(nu**-2)
+    assert chosen.y[0] == pytest.approx(1.01 * nu)
+    assert chosen.x[0] == pytest.approx(7.124 * nu, rel=1e-4)
+    assert len(chosen.x) == 2
+    assert privacy_figures.frontiers(found, "fashion_mnist") is None
+
+
+def test_trade_off() -> None:
+    rows = [
+        {"t": t, "C": c, "cosine": math.exp(-((math.log10(c) + t / 500) ** 2))} for t in (100, 950) for c in (1, 0.1)
+    ]
+    chart = figures.trade_off(rows, title="MNIST")
+    series = by_label(chart)
+    assert list(series) == ["t = 100", "t = 950"]
+    assert series["t = 100"].x == (0.1, 1.0)
+    assert (chart.panels[0].x_log, chart.panels[0].y_label) == (True, "cosine similarity")
+    assert "NOT PRIVATE" in chart.caption
+
+
+def test_files(results: Results, store: Path, tmp_path: Path) -> None:
+    made = [figures.metric(results, "mnist", 5), figures.heat_maps(results, "mnist", 5)]
+    charts = [chart for chart in made if chart is not None]
+    draw.save_all(charts, tmp_path)
+    assert (tmp_path / "metric_mnist_k5.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "grid_mnist_k5.pdf").read_bytes().startswith(b"%PDF")
+    first = (tmp_path / "metric_mnist_k5.pdf").read_bytes()
+    draw.save(charts[0], tmp_path)
+    assert (tmp_path / "metric_mnist_k5.pdf").read_bytes() == first
+
+
+def test_strategies_differ_without_colour() -> None:
+    looks = [draw._LOOKS[name] for name in ("online", "fixed_threshold", "fixed_quantile", "adam_wosm")]
+    assert len({look.marker for look in looks}) == len({str(look.dashes) for look in looks}) == 4

@@ -1,0 +1,127 @@
+"""Verdicts on made-up results whose distance from the published ones is known."""
+
+import math
+from pathlib import Path
+
+import pytest
+from report_helpers import made_up_spec, small_store, write_run
+
+from dp_bench import grid as grids
+from dp_bench.config import GridConfig
+from dp_bench.published import best_point, cells
+from dp_bench.report import scorecard as sc
+from dp_bench.report.collect import collect
+from dp_bench.report.results import Results, sections
+from dp_bench.spec import axes_of
+
+
+def results_of(root: Path) -> Results:
+    return sections(collect(root, "paper").runs)[0].results
+
+
+def score_of(results: Results, *place: object) -> sc.Score:
+    return next(
+        score
+        for score in sc.scorecard(results)
+        if (score.cell.dataset, score.cell.strategy, score.cell.k, score.cell.epsilon) == place
+    )
+
+
+def two_seeds(root: Path, mean: float, sd: float, *place: object, start: float = 0.1, **point: float) -> None:
+    """Two seeds with exactly this mean and standard deviation."""
+    for seed, sign in enumerate((-1, 1)):
+        spec = made_up_spec(*place, seed, **point)  # type: ignore[arg-type]
+        write_run(root, spec, [start, mean + sign * sd / math.sqrt(2)])
+
+
+def test_every_published_cell_has_a_score(tmp_path: Path) -> None:
+    results = results_of(small_store(tmp_path))
+    scores = sc.scorecard(results)
+    assert [score.cell for score in scores] == list(cells())
+    verdicts = {score.verdict for score in scores if score.grid is None}
+    assert verdicts == {sc.NOT_RUN}
+    tallies = sc.tallies(scores)
+    assert sum(tally.total for tally in tallies) == 153
+    assert [(t.dataset, t.strategy) for t in tallies][:2] == [("mnist", "online"), ("mnist", "fixed_threshold")]
+
+
+def test_within_two_pooled_deviations(tmp_path: Path) -> None:
+    # Published: 91.19 +- 0.51. Ours has the same deviation, so the pooled one is 0.51 too.
+    two_seeds(tmp_path, 0.9119 + 1.9 * 0.0051, 0.0051, "mnist", "online", 5, 3.0, lr=0.3162)
+    # Published: 89.2 +- 0.39, and 90.62 +- 0.52 at k = 9.
+    two_seeds(tmp_path, 0.892 + 2.1 * 0.0039, 0.0039, "mnist", "fixed_threshold", 5, 3.0, lr=3.162, clip=0.01)
+    two_seeds(tmp_path, 0.9062 - 2.1 * 0.0052, 0.0052, "mnist", "adam_wosm", 9, 3.0, clip=10.0)
+    results = results_of(tmp_path)
+    online = score_of(results, "mnist", "online", 5, 3.0)
+    assert online.deviations == pytest.approx(1.9)
+    assert online.gain == pytest.approx(1.9 * 0.0051)
+    assert online.verdict == sc.REPRODUCED
+    assert score_of(results, "mnist", "fixed_threshold", 5, 3.0).verdict == sc.BETTER
+    assert score_of(results, "mnist", "adam_wosm", 9, 3.0).verdict == sc.WORSE
+
+
+def test_less_error_is_better(tmp_path: Path) -> None:
+    two_seeds(tmp_path, 0.0156 - 3 * 0.001, 0.001, "fashion_mnist", "online", 5, 1.0, start=0.17, lr=0.3162)
+    score = score_of(results_of(tmp_path), "fashion_mnist", "online", 5, 1.0)
+    assert score.deviations == pytest.approx(3.0)
+    assert score.verdict == sc.BETTER
+
+
+def test_one_seed_is_judged_by_the_published_deviation(tmp_path: Path) -> None:
+    write_run(tmp_path, made_up_spec(lr=0.3162), [0.1, 0.9119 - 3 * 0.0051])
+    score = score_of(results_of(tmp_path), "mnist", "online", 5, 3.0)
+    assert score.deviations == pytest.approx(-3)
+    assert (score.sd, score.verdict) == (None, sc.WORSE)
+
+
+def test_divergences(tmp_path: Path) -> None:
+    results = results_of(small_store(tmp_path))
+    assert score_of(results, "fashion_mnist", "fixed_quantile", 5, 1.0).verdict == sc.REPRODUCED
+    two_seeds(tmp_path, 0.02, 0.001, "fashion_mnist", "fixed_quantile", 9, 1.0, start=0.17, lr=1.0, quantile=0.1)
+    write_run(
+        tmp_path, made_up_spec("mnist", "fixed_quantile", lr=1.0, quantile=0.1), [0.1, 0.1], diverged="for no reason"
+    )
+    spec = made_up_spec("fashion_mnist", "fixed_quantile", 7, 1.0, lr=0.3162, quantile=0.1)
+    write_run(tmp_path, spec, [0.17, 0.17], diverged="for no reason")
+    results = results_of(tmp_path)
+    assert score_of(results, "fashion_mnist", "fixed_quantile", 9, 1.0).verdict == sc.BETTER
+    assert score_of(results, "mnist", "fixed_quantile", 5, 3.0).verdict == sc.WORSE
+    assert score_of(results, "fashion_mnist", "fixed_quantile", 7, 1.0).verdict == sc.NOT_SEARCHED  # one point of 35
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"), [(0.88, sc.SAME_POINT), (0.9105, sc.AS_GOOD), (0.95, sc.OTHER_POINT), (None, sc.NOT_SEARCHED)]
+)
+def test_published_points_without_values(tmp_path: Path, other: float | None, verdict: str) -> None:
+    """k = 7: the published point reaches 91 %, another one `other`; None leaves points out."""
+    published = best_point("mnist", "online", 7, 3.0)
+    assert published is not None
+    axes = axes_of("online", GridConfig(k=7))
+    theirs = grids.snap(published["lr"], axes["lr"], "lr")
+    for lr in axes["lr"]:
+        mean = 0.91 if lr == theirs else other if lr == 6.81292069058 and other else 0.5
+        if lr == theirs or other:
+            two_seeds(tmp_path, mean, 0.001, "mnist", "online", 7, 3.0, lr=lr)
+    score = score_of(results_of(tmp_path), "mnist", "online", 7, 3.0)
+    assert score.verdict == verdict
+    assert score.deviations is None
+
+
+def test_rankings(tmp_path: Path) -> None:
+    """Published at MNIST, k = 5, epsilon 9: Online 94.11, AdamWOSM 93.22, FixedThreshold 91.7, FixedQuantile 91.21."""
+    two_seeds(tmp_path, 0.94, 0.004, "mnist", "online", 5, 9.0, lr=3.162)
+    two_seeds(tmp_path, 0.945, 0.004, "mnist", "adam_wosm", 5, 9.0, clip=10.0)
+    two_seeds(tmp_path, 0.96, 0.004, "mnist", "fixed_threshold", 5, 9.0, lr=0.003162, clip=10.0)
+    two_seeds(tmp_path, 0.93, 0.004, "mnist", "online", 9, 9.0, lr=1.0)
+    two_seeds(tmp_path, 0.92, 0.004, "mnist", "fixed_quantile", 9, 9.0, lr=0.003162, quantile=0.7)
+    found = {(r.dataset, r.k, r.epsilon): r for r in sc.rankings(sc.scorecard(results_of(tmp_path)))}
+    assert len(found) == 3 * 2 * 4
+    here = found["mnist", 5, 9.0]
+    assert here.theirs == ("online", "adam_wosm", "fixed_threshold", "fixed_quantile")
+    assert here.ours == ("fixed_threshold", "adam_wosm", "online")
+    # Online over AdamWOSM is 1.3 pooled deviations: no claim. The two over FixedThreshold are.
+    assert (here.claims, here.holding) == (2, 0)
+    assert here.overturned == (("online", "fixed_threshold"), ("adam_wosm", "fixed_threshold"))
+    assert here.verdict == "does not hold (of those run)"
+    assert found["mnist", 9, 9.0].verdict == "holds (of those run)"
+    assert found["ag_news", 5, 3.0].verdict == sc.NOT_RUN

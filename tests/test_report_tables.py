@@ -1,0 +1,154 @@
+"""Tables to the digit, in every notation; the models' layers against the modules that are trained."""
+
+import csv
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from report_helpers import ROWS, made_up_spec, small_store, write_run
+
+from dp_bench.models import recipe
+from dp_bench.report import architectures, evidence, score_tables, tables
+from dp_bench.report.build import build
+from dp_bench.report.collect import collect
+from dp_bench.report.results import Results, sections
+from dp_bench.report.scorecard import rankings, scorecard, tallies
+from dp_bench.report.table import Table, comma_separated, latex, markdown, write
+from dp_bench.tasks import TASKS
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_store(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def results(store: Path) -> Results:
+    return sections(collect(store, "paper").runs)[0].results
+
+
+GOLDEN_MARKDOWN = """\
+**MNIST, k = 5: the best hyperparameters of each grid and their test accuracy in %, mean and standard deviation over \
+3 seeds; best NoDP for ρ = 0.003162 (98.10 ± 0.10).**
+
+| ε | Online ρ | Online acc | Online std dev | FixedThreshold ρ | FixedThreshold C | FixedThreshold acc | \
+FixedThreshold std dev | FixedQuantile ρ | FixedQuantile γ | FixedQuantile acc | FixedQuantile std dev | AdamWOSM C | \
+AdamWOSM acc | AdamWOSM std dev |
+| :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |
+| 3 | 0.3162 | 91.19† | 0.51 | 3.162 | 0.01 | 89.00† | 1.00 | n.r. |  |  |  | n.r. |  |  |
+| 5 | 3.162 | 91.66† | 0.50 | n.r. |  |  |  | n.r. |  |  |  | n.r. |  |  |
+
+ε is spent by the whole grid, at δ = 1e-05; seeds are not charged.
+
+n.r.: not run.
+
+†: points or seeds of the grid are missing, so its best may be another.
+"""
+
+GOLDEN_LATEX = r"""% needs \usepackage{booktabs}
+\begin{table*}[tb]
+\centering\scriptsize\setlength{\tabcolsep}{3pt}
+\begin{tabular}{@{}lrrrrrrrrrrrrrr@{}}
+\toprule
+\multicolumn{1}{c}{} & \multicolumn{3}{c}{Online} & \multicolumn{4}{c}{FixedThreshold} & \multicolumn{4}{c}{FixedQuantile} & \multicolumn{3}{c}{AdamWOSM} \\
+\cmidrule(lr){2-4}\cmidrule(lr){5-8}\cmidrule(lr){9-12}\cmidrule(lr){13-15}
+$\varepsilon$ & $\rho$ & mse $\times$10$^2$ & std dev & $\rho$ & C & mse $\times$10$^2$ & std dev & $\rho$ & $\gamma$ & mse $\times$10$^2$ & std dev & C & mse $\times$10$^2$ & std dev \\
+\midrule
+1 & n.r. &  &  & n.r. &  &  &  & - & - & - & - & n.r. &  &  \\
+\bottomrule
+\end{tabular}
+\caption{Fashion MNIST, k = 5: the best hyperparameters of each grid and their test mse $\times$10$^2$, mean and standard deviation over seeds; NoDP was not run. $\varepsilon$ is spent by the whole grid, at $\delta$ = 1e-05; seeds are not charged. -: every run of the grid diverged. n.r.: not run.}
+\label{tab:best_fashion_mnist_k5}
+\end{table*}
+"""  # noqa: E501
+
+
+def test_golden_tables(results: Results) -> None:
+    mnist, fashion = tables.best_tables(results)
+    assert (mnist.name, fashion.name) == ("best_mnist_k5", "best_fashion_mnist_k5")
+    assert markdown(mnist) == GOLDEN_MARKDOWN
+    assert latex(fashion) == GOLDEN_LATEX
+    rows = list(csv.reader(io.StringIO(comma_separated(mnist))))
+    assert rows[0][:5] == ["epsilon", "Online rho", "Online acc", "Online std dev", "FixedThreshold rho"]
+    assert rows[1][:8] == ["3", "0.3162", "91.19", "0.51", "3.162", "0.01", "89.00", "1.00"]
+
+
+def test_statistics_table(results: Results) -> None:
+    table = evidence.statistics_table(results, "mnist")
+    online = table.rows[0]
+    # The last step is a point below the best evaluation; three seeds, so the interval is their range.
+    assert online == ("5", "3", "Online", "3", "91.19", "0.51", "90.68 to 91.70", "90.19", "0.51", "1.00")
+
+
+def test_comparisons_table(results: Results) -> None:
+    (row,) = evidence.comparisons_table(results).rows
+    assert row[:4] == ("MNIST", "Online – FixedThreshold", "1 of 1", "2.19")
+    assert row[-1] == ""  # one cell: no p-value
+
+
+def test_completeness_table(results: Results) -> None:
+    rows = {row[:3]: row[3:] for row in evidence.completeness_table(results).rows}
+    assert rows["MNIST", "Online", "5"] == ("3, 5", "5 of 10", "15 of 30", "15", "0", "0")
+    assert rows["Fashion MNIST", "FixedQuantile", "5"] == ("1", "25 of 25", "75 of 75", "0", "0", "75")
+
+
+def test_scorecard_tables(results: Results) -> None:
+    scores = scorecard(results)
+    full = score_tables.full(scores, "what epsilon means")
+    assert len(full.rows) == 153
+    assert full.rows[0] == (
+        *("MNIST", "Online", "5", "3", "ρ = 0.316", "91.19 ± 0.51", "ρ = 0.3162", "91.19 ± 0.51"),
+        *("3/5", "0.00", "+0.0", "reproduced", "tab:k5-mnist", ""),
+    )
+    lines = {row[:2]: row[2:] for row in score_tables.summary(tallies(scores)).rows}
+    assert lines["MNIST", "Online"] == ("12", "2", "", "10", "+0.0")  # reproduced, not searched, not run, median
+    assert lines["Fashion MNIST", "FixedQuantile"] == ("12", "1", "", "11", "")
+    assert "3 have been run" not in score_tables.headline(scores)
+    assert "4 have been run: 4 reproduced, 0 better, 0 worse" in score_tables.headline(scores)
+    order = {row[:3]: row[3:] for row in score_tables.ranking(rankings(scores), "").rows}
+    assert order["MNIST", "5", "3"][1:4] == ("Online > FixedThreshold", "1 of 1", "holds (of those run)")
+
+
+def test_data_sets_and_models(results: Results) -> None:
+    table = tables.datasets(results)
+    assert table.columns == ("", "MNIST", "Fashion MNIST")
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["Dataset size"] == ("60,000", "60,000")
+    assert rows["Model size"] == rows["Model size in the paper"] == ("551,322", "48,705")
+    assert rows["Steps of a run"] == ("1,172", "1,172")
+    assert [t.name for t in tables.models(results)] == ["model_cnn", "model_autoencoder"]
+
+
+@pytest.mark.parametrize("dataset", ROWS)
+@pytest.mark.parametrize("options", [{}, {"words": 15, "output_activation": True, "autoencoder_padding": 1}])
+def test_layers_are_those_of_the_modules(dataset: str, options: dict[str, int]) -> None:
+    name = TASKS[dataset].model
+    made = recipe(name, **options).build()
+    described = {"words": 25, "output_activation": False, "autoencoder_padding": 0} | options
+    assert architectures.size(name, described) == sum(p.numel() for p in made.parameters())
+    counts = [layer.parameters for layer in architectures.layers(name, described) if layer.parameters]
+    modules = [sum(p.numel() for p in module.parameters()) for module in made]
+    assert counts == [count for count in modules if count]
+
+
+def test_tables_must_be_even() -> None:
+    with pytest.raises(ValueError, match="equally wide"):
+        Table("odd", "", ("a", "b"), (("1",),))
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
+def test_latex_compiles_in_two_columns(store: Path, tmp_path: Path) -> None:
+    nasty = Table("nasty", r"50 % of \$5 & #1_{x} ~ ^ ∞ 漢", ("a_b", "[x]"), (("[1]", "<&>"), ("", "−±×²†")) * 30)
+    write_run(store, made_up_spec("ag_news", "adam_wosm", 9, 9.0, clip=1.0), [0.25, 0.8])
+    report = build(collect(store, "paper"), None, [])
+    made = [nasty, *report.chapters[0].tables(), *(t for t in report.provenance.items if isinstance(t, Table))]
+    for table in made:
+        write(table, tmp_path)
+    body = "\n".join(rf"\input{{{table.name}}}\clearpage" for table in made)
+    preamble = r"\documentclass[twocolumn]{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "all.tex").write_text(f"{preamble}\n{body}\n\\end{{document}}\n")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
