@@ -109,11 +109,13 @@ def main() -> None:
     code = "import sys; from dp_bench.report.command import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["--runs", str(options.store), "--out", str(options.out)]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     measured = {
         "runs": EXPECTED_RUNS,
         "seconds": round(time.monotonic() - started, 1),
+        "processor_seconds": round(used.ru_utime + used.ru_stime, 1),  # of all cores, however busy with other work
         # Of the largest process, in MiB; its helpers are smaller and share most of their memory with it.
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024),
+        "peak_mib": round(used.ru_maxrss / 1024),
         "cores": os.cpu_count(),
     }
     print(json.dumps(measured))

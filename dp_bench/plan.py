@@ -33,6 +33,7 @@ NO_PART_OF_A_RESULT = {
     "checkpoint.keep",
     "runs",
     "points",
+    "epsilons",
     "quiet",
 }
 
@@ -81,8 +82,11 @@ def _with_epsilon(combination: dict[str, str], composed: "_Compositions") -> lis
     """The paper's budgets for the data set, unless others were chosen."""
     if "privacy.epsilon" in combination:
         return [combination]
-    dataset = composed.of(combination).config.dataset.name
-    return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in TASKS[dataset].epsilons]
+    config = composed.of(combination).config
+    epsilons = TASKS[config.dataset.name].epsilons
+    if config.epsilons == "outer":
+        epsilons = (epsilons[0], epsilons[-1])
+    return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in epsilons]
 
 
 def _expanded(combination: dict[str, str], choices: Choices, composed: "_Compositions") -> Iterator[Job]:

@@ -170,7 +170,7 @@ def test_variants_are_kept_apart(tmp_path: Path) -> None:
     assert main.variants == {"mnist": "default", "ag_news": "data=subset"}
     assert {key.strategy for key in main.results if key.dataset == "ag_news"} == {"online", "no_dp"}
     assert [section.slug for section in others] == [
-        *("privacy.accountant=rdp_wor", "strategy.momentum=0", "strategy.optimiser=sgd")
+        *("privacy.accountant=rdp_wor", "strategy.momentum=0", "strategy.optimiser=sgd (NoDP)")
     ]
     # NoDP has no privacy to choose: the default's runs are those to compare with.
     assert {key.strategy for key in others[0].results} == {"online", "no_dp"}

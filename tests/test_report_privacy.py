@@ -82,6 +82,7 @@ def test_not_private_is_said_everywhere(tmp_path: Path) -> None:
         assert "not private" in " ".join([table.caption, *table.notes, *map(str, table.groups)]).lower(), table.name
     for chart in chapter.charts():
         assert "not private" in chart.caption.lower(), chart.name
+        assert all("not private" in panel.title for panel in chart.panels), chart.name
 
 
 def test_no_epsilon_without_its_meaning(tmp_path: Path) -> None:

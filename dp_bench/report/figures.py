@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench import published
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, HeatMap, Panel, Series
 from dp_bench.report.collect import read_metrics
 from dp_bench.report.results import Grid, Key, Point, Results
 from dp_bench.report.scorecard import Score
-from dp_bench.report.tables import PRIVATE, budget_words
+from dp_bench.report.tables import PRIVATE, budget_words, not_private
 from dp_bench.tasks import TASKS
 
 SCALE = names.PRINTED_SCALE
@@ -41,19 +40,18 @@ def metric(results: Results, dataset: str, k: int) -> Chart | None:
         series.append(Series("NoDP", (0.0,), (value,), kind="level", look="no_dp"))
     epsilons = tuple(sorted({x for one in series if one.kind != "level" for x in one.x}))
     better = "Higher" if TASKS[dataset].higher_is_better else "Lower"
-    caption = (
-        f"{names.dataset(dataset)}, k = {k}. {better} is better. Filled: this project, hollow: published; bars: one "
-    )
-    caption += f"standard deviation over seeds. {budget_words(mine.values())}"
+    caption = f"{names.dataset(dataset)}, k = {k}. {better} is better. Bars: one standard deviation over seeds. "
+    if any(one.hollow for one in series):
+        caption += "Filled: this project, hollow: published. "
     panel = Panel(
-        f"{names.dataset(dataset)}, k = {k}" + _not_private(mine.values()),
+        f"{names.dataset(dataset)}, k = {k}" + not_private(mine.values()),
         "ε of the whole grid",
         names.metric_axis(dataset),
         tuple(series),
         y_log=not TASKS[dataset].higher_is_better,
         x_ticks=epsilons,
     )
-    return Chart(f"metric_{dataset}_k{k}", caption, (panel,))
+    return Chart(f"metric_{dataset}_k{k}", caption + budget_words(mine.values()), (panel,))
 
 
 def _with_errors(label: str, look: str, points: Sequence[tuple[float, Point]]) -> Series:
@@ -89,7 +87,7 @@ def deviations(scores: Sequence[Score], dataset: str) -> Chart | None:
                 label = f"{names.strategy(strategy)}, k = {k}"
                 series.append(Series(label, x, y, kind="points", look=strategy, hollow=hollow))
     panel = Panel(
-        names.dataset(dataset),
+        names.dataset(dataset) + not_private(score.grid for score in mine if score.grid),
         "ours less published, in pooled standard deviations (right: ours is better)",
         "",
         tuple(series),
@@ -112,7 +110,7 @@ def learning_curves(results: Results, root: Path, dataset: str, k: int) -> Chart
         series = [_curve(grid, root, TASKS[dataset].metric, SCALE) for grid in grids + no_dp]
         found = tuple(one for one in series if one is not None)
         if found:
-            title = f"ε = {epsilon:g} for the grid"
+            title = f"ε = {epsilon:g} for the grid{not_private(grids)}"
             log = not TASKS[dataset].higher_is_better
             panels.append(Panel(title, "step", names.metric_axis(dataset), found, y_log=log))
     caption = f"{names.dataset(dataset)}, k = {k}: learning curves of the best points; bands span the seeds. "
@@ -133,7 +131,7 @@ def trajectories(results: Results, root: Path, dataset: str, k: int) -> Chart | 
             ]
             series = tuple(curve for curve in curves if curve is not None)
             if series:
-                panels.append(Panel(names.strategy(strategy), "step", symbol, series, y_log=True))
+                panels.append(Panel(names.strategy(strategy) + not_private(grids), "step", symbol, series, y_log=True))
     caption = f"{names.dataset(dataset)}, k = {k}: how the threshold Cₜ and the step size ρₜ of the best points "
     caption += f"move; bands span the seeds. {budget_words(mine.values())}"
     return _several(f"trajectories_{dataset}_k{k}", caption, panels)
@@ -168,7 +166,7 @@ def heat_maps(results: Results, dataset: str, k: int) -> Chart | None:
     panels = []
     for epsilon, grid in sorted(mine.items()):
         if len(grid.points) > 1:
-            title = f"ε = {epsilon:g} for the grid"
+            title = f"ε = {epsilon:g} for the grid{not_private([grid])}"
             panels.append(Panel(title, "$C$", "$ρ$", heat_map=_heat_map(grid), x_log=True, y_log=True))
     caption = f"{names.dataset(dataset)}, k = {k}: the grid of FixedThreshold, {names.metric_axis(dataset)}, mean over "
     caption += "seeds. Star: our best, ring: the published best, hatched: every run diverged. "
@@ -210,7 +208,7 @@ def trade_off(rows: Iterable[Mapping[str, float]], name: str = "trade_off", titl
         Series(f"t = {t}", tuple(c for c, _ in points), tuple(cosine for _, cosine in points), look=f"epsilon{i}")
         for i, (t, points) in enumerate((t, sorted(by_step[t])) for t in sorted(by_step))
     )
-    panel = Panel(title, "clipping threshold $C$", "cosine similarity", series, x_log=True)
+    panel = Panel(f"{title} (not private)".lstrip(), "clipping threshold $C$", "cosine similarity", series, x_log=True)
     caption = "The choice of the clipping threshold trades bias, at small C, for noise, at large C. Cosine similarity "
     caption += "of the sanitised and the true gradient during training. NOT PRIVATE: it reads true gradients."
     return Chart(name, f"{title}. {caption}".lstrip(". "), (panel,))
@@ -229,11 +227,6 @@ def _of(results: Results, dataset: str, k: int) -> Results:
 
 def _epsilons(results: Results) -> list[float]:
     return sorted({key.epsilon for key in results if not math.isinf(key.epsilon)})
-
-
-def _not_private(grids: Iterable[Grid]) -> str:
-    counted_otherwise = any(g.facts["private"] and g.facts["accountant"] not in PRIVATE_ACCOUNTANTS for g in grids)
-    return " (rdp_wor: not private)" if counted_otherwise else ""
 
 
 def _number(value: float | None) -> float:

@@ -22,7 +22,7 @@ from dp_bench.report.scorecard import (
 from dp_bench.report.table import Table
 
 _TALL_ROWS = 30  # beyond this many rows a table scrolls within the page
-_LONG_TEXT = 40  # beyond this many letters a cell's text is broken
+_LONG_TEXT = 30  # beyond this many letters a cell's text is broken
 
 _CLASSES = {
     **dict.fromkeys((REPRODUCED, SAME_POINT, AS_GOOD, "holds", "holds but for ties"), "verdict-good"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.privacy import Account, online_frontier
-from dp_bench.report.tables import budget_words
+from dp_bench.report.tables import budget_words, not_private
 
 
 def candidates(accounts: Sequence[Account]) -> Chart | None:
@@ -15,7 +15,14 @@ def candidates(accounts: Sequence[Account]) -> Chart | None:
         mine = [a for a in accounts if a.grid.key.dataset == dataset]
         series = [*_curves(mine), *_grids(mine)]
         panels.append(
-            Panel(names.dataset(dataset), "candidates in the grid", "ν of every run", tuple(series), True, True)
+            Panel(
+                names.dataset(dataset) + not_private(a.grid for a in mine),
+                "candidates in the grid",
+                "ν of every run",
+                tuple(series),
+                True,
+                True,
+            )
         )
     caption = "What trying more candidates costs: the noise multiplier ν of every run of a grid against the number of "
     caption += "its candidates. Markers: the grids in this report. " + budget_words(
@@ -67,7 +74,14 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
         x, y = (tuple(column) for column in zip(*chosen, strict=True))
         series.append(Series("chosen", x, y, kind="points", look="chosen"))
         panels.append(
-            Panel(f"k = {k}", "$ν_q$, of the derivative", "$ν_g$, of the gradient", tuple(series), True, True)
+            Panel(
+                f"k = {k}" + not_private(a.grid for a in of_k),
+                "$ν_q$, of the derivative",
+                "$ν_g$, of the gradient",
+                tuple(series),
+                True,
+                True,
+            )
         )
     if not panels:
         return None

@@ -152,8 +152,9 @@ def sections(runs: pd.DataFrame, preferred: str | None = None) -> list[Section]:
     made = [_section(slug, variants, runs, seeds) for slug, variants in chosen]
     placed = pd.concat([section.runs for section in made])["folder"]
     left = runs[~runs["folder"].isin(placed)]  # NoDP of variants that no private run has
-    for variant, rows in left.groupby("variant"):
-        made.append(_section(str(variant), dict.fromkeys(rows["dataset"], str(variant)), left, seeds))
+    for variant in sorted(set(left["variant"])):
+        datasets = left.loc[left["variant"] == variant, "dataset"]
+        made.append(_section(f"{variant} (NoDP)", dict.fromkeys(datasets, variant), left, seeds))
     return made
 
 
@@ -170,9 +171,9 @@ def _section(slug: str, variants: dict[str, str], runs: pd.DataFrame, seeds: int
     for dataset, variant in variants.items():
         rows = runs[runs["dataset"] == dataset]
         own = rows[rows["variant"] == variant]
-        if own["private"].any():
+        if own["private"].all():  # there is no NoDP of just this variant
             public = without_private_choices(variant)
-            own = pd.concat([own[own["private"]], rows[~rows["private"] & (rows["variant"] == public)]])
+            own = pd.concat([own, rows[~rows["private"] & (rows["variant"] == public)]])
         parts.append(own)
     chosen = pd.concat(parts)
     return Section(slug, variants, chosen, results(chosen, seeds))

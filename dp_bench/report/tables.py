@@ -149,6 +149,12 @@ def _no_dp(mine: Results, dataset: str, k: int) -> str:
     return f"best NoDP for ρ = {names.number(grid.best.hyperparameters['lr'])} ({value})"
 
 
+def not_private(grids: Iterable[Grid]) -> str:
+    """What a title must add where an epsilon is no guarantee."""
+    counted_otherwise = any(g.facts["private"] and g.facts["accountant"] not in PRIVATE_ACCOUNTANTS for g in grids)
+    return " (rdp_wor: not private)" if counted_otherwise else ""
+
+
 def budget_words(grids: Iterable[Grid]) -> str:
     """What the epsilons beside these results mean."""
     private = [grid for grid in grids if grid.facts["private"]]
