@@ -62,13 +62,26 @@ def plain(dataset: str, data: Dataset) -> Step:
     return step
 
 
+class Criterion(torch.nn.Module):
+    """Per-example losses as Opacus wants them: it sets `reduction` to "none" for ghost clipping."""
+
+    def __init__(self, losses: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.losses = losses
+        self.reduction = "mean"
+
+    def forward(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        losses = self.losses(outputs, targets)
+        return losses.mean() if self.reduction == "mean" else losses
+
+
 def opacus(dataset: str, data: Dataset, mode: str) -> Step:
     from opacus import PrivacyEngine
 
     way = recipe(TASKS[dataset].model)
     model = way.build()
     x, y = data.train_x[:BATCH], data.train_y[:BATCH]
-    criterion = torch.nn.MSELoss() if dataset == "fashion_mnist" else torch.nn.CrossEntropyLoss()
+    criterion = Criterion(way.losses)
     made = PrivacyEngine().make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9),
