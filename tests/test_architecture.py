@@ -43,7 +43,24 @@ ROOMS = [
     "report",
     "cli",
 ]
-WITHOUT_TORCH = ["config", "grid", "budget", "spec", "store", "strategies", "data", "tasks", "job", "plan", "ledger", "watch", "sweep", "published", "report", "cli"]
+WITHOUT_TORCH = [
+    "config",
+    "grid",
+    "budget",
+    "spec",
+    "store",
+    "strategies",
+    "data",
+    "tasks",
+    "job",
+    "plan",
+    "ledger",
+    "watch",
+    "sweep",
+    "published",
+    "report",
+    "cli",
+]
 
 
 def room_of(path: Path) -> str:

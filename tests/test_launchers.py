@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from running import contents
-from test_sweep import PATIENCE, Sweep, at_work, command, session, undisturbed, until
+from test_sweep import PATIENCE, Sweep, command, session, undisturbed, until
+
+from dp_bench.cli import main
 
 pytestmark = pytest.mark.usefixtures("without_data")
 __all__ = ["undisturbed"]
@@ -30,12 +32,10 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     options = ["--head", "--block", "--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats"]
     options += [f"--temp-dir={home}", "--node-ip-address=127.0.0.1", f"--port={address.partition(':')[2]}"]
     options += ["--min-worker-port=0", "--max-worker-port=0"]  # any free ones: the default range may hold ours
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("DP_BENCH_")}
+    theirs = {name: value for name, value in os.environ.items() if not name.startswith("DP_BENCH_")}
+    start = [Path(sys.executable).parent / "ray", "start", *options]
     with (Path(home) / "log").open("w") as log:
-        ray = Path(sys.executable).parent / "ray"
-        head = subprocess.Popen(
-            [ray, "start", *options], cwd=home, env=ours, stdout=log, stderr=log, start_new_session=True
-        )
+        head = subprocess.Popen(start, cwd=home, env=theirs, stdout=log, stderr=log, start_new_session=True)
         try:
             until(lambda: "Ray runtime started" in (Path(home) / "log").read_text() or head.poll() is not None)
             assert head.poll() is None, (Path(home) / "log").read_text()
@@ -55,7 +55,7 @@ def test_ray_loses_a_worker_and_nothing_else(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     sweep = Sweep(command(Path("runs"), "ray_cluster"), tmp_path / "log")
-    _, worker = until(lambda: at_work(tmp_path / "runs"))[0]
+    worker = sweep.worker(tmp_path / "runs")
     assert worker in session(ray_cluster), "the cluster does the work"
     assert len(session(sweep.pid)) == 1
     os.kill(worker, signal.SIGKILL)
@@ -89,11 +89,35 @@ def test_submitit_loses_a_process_and_nothing_else(
 ) -> None:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="the extra slurm is not installed")
     monkeypatch.chdir(tmp_path)
-    sweep = Sweep(command(Path("runs"), "slurm_local"), tmp_path / "log")
-    _, worker = until(lambda: at_work(tmp_path / "runs"))[0]
+    sweep = Sweep(command(Path("runs"), "slurm_local", "strategy=online"), tmp_path / "log")
+    worker = sweep.worker(tmp_path / "runs")
     assert worker != sweep.pid
     os.kill(worker, signal.SIGKILL)
     assert sweep.end() == 0, sweep.log.read_text()
-    assert contents(tmp_path / "runs" / "smoke") == {n.removeprefix("smoke/"): c for n, c in undisturbed.items()}
+    found = {f"smoke/{name}": content for name, content in contents(tmp_path / "runs" / "smoke").items()}
+    assert found == {name: content for name, content in undisturbed.items() if "/online/" in name}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "runs"]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [".submitit", "smoke"]
+
+
+def test_slurm_is_asked_for_an_array_with_a_task_a_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """There is no SLURM here: what it would be told, by way of an sbatch that keeps the script and refuses it."""
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="the extra slurm is not installed")
+    for name, does in {
+        "srun": "exit 0",
+        "sbatch": f'cp "$1" {tmp_path}/script; echo "no such partition" >&2; exit 1',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    options = ["hydra.launcher.partition=long", "hydra.launcher.timeout_min=30", "threads=2"]
+    assert main(command(Path("runs"), "slurm", *options)) == 1
+    assert "dp-bench: no job could be started (FailedJobError: " in capfd.readouterr().err
+    script = (tmp_path / "script").read_text()
+    wanted = ["array=0-3%256", "cpus-per-task=2", "job-name=dp_bench", "mem=4GB", "partition=long", "time=30"]
+    for option in wanted:
+        assert f"#SBATCH --{option}\n" in script
+    assert f"{tmp_path}/runs/.submitit/%A_%a" in script

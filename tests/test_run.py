@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from running import carry_out, contents, data_of, in_a_child, smoke
 
 import dp_bench.cache
 import dp_bench.store
@@ -15,7 +16,6 @@ from dp_bench.errors import UserError
 from dp_bench.store import RunFolder
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training import Training
-from running import carry_out, contents, data_of, in_a_child, smoke
 
 pytestmark = pytest.mark.usefixtures("without_data")
 CPU = torch.device("cpu")

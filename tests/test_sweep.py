@@ -61,6 +61,16 @@ class Sweep:
             finally:
                 os._exit(70)
 
+    def worker(self, root: Path) -> int:
+        """A process that is in the middle of one of its runs."""
+
+        def look() -> list[int]:
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            assert ended is None, self.log.read_text()
+            return at_work(root)
+
+        return until(look)[0]
+
     def end(self) -> int:
         """Its exit code; workers that wait for more to do are sent home."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -81,13 +91,12 @@ def until(holds: Callable[[], object]) -> object:
     return value
 
 
-def at_work(root: Path) -> list[tuple[Path, int]]:
-    """Runs that have got past their second evaluation and are not done, each with the process that is at it."""
+def at_work(root: Path) -> list[int]:
+    """The processes at runs that have got past their second evaluation and are not done."""
     working = []
     for metrics in root.rglob("metrics.csv"):
-        folder = metrics.parent
-        if not (folder / "result.json").exists() and metrics.read_text().count("\n") > 2:
-            working += [(folder, pid) for pid in processes_with(folder / ".lock")]
+        if not (metrics.parent / "result.json").exists() and metrics.read_text().count("\n") > 2:
+            working += processes_with(metrics.parent / ".lock")
     return working
 
 
@@ -212,7 +221,7 @@ def test_an_error_of_ours_is_reported_with_its_reason(
 
 def test_a_killed_worker_costs_nothing_but_time(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     sweep = Sweep(command(tmp_path / "runs", "joblib", "hydra.launcher.n_jobs=2"), tmp_path / "log")
-    _, worker = until(lambda: at_work(tmp_path / "runs"))[0]
+    worker = sweep.worker(tmp_path / "runs")
     assert worker != sweep.pid
     os.kill(worker, signal.SIGKILL)
     assert sweep.end() == 0, sweep.log.read_text()
