@@ -16,7 +16,7 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "dp_bench"
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write `path` so that readers, and a machine that loses power, see the old content or the new, never a mixture.
 
     Any number of processes may write the same path at once: each uses a temporary name of its own, the last one wins.
@@ -30,7 +30,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes files that only their owner may read; a cache may be shared within a group.
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

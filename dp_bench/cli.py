@@ -81,6 +81,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JobsFailed as error:
         print(f"dp-bench: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # whoever was reading has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"dp-bench: {error}; choose another folder, or mend this one", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\ndp-bench: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return 130

@@ -3,6 +3,7 @@
 Defaults are the project's readings of the paper (docs/fidelity.md); a run's folder names every choice that differs.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -41,12 +42,21 @@ class PrivacyConfig:
 
 
 @dataclass
+class AlsoConfig:
+    """Values added to an axis, and charged."""
+
+    lr: list[float] = field(default_factory=list)
+    clip: list[float] = field(default_factory=list)
+    quantile: list[float] = field(default_factory=list)
+
+
+@dataclass
 class GridConfig:
     k: int = 5
     lr: list[float] = field(default_factory=lambda: [10**-2.5, 10**1.5])  # range, k values evenly spaced in log
     clip: list[float] = field(default_factory=lambda: [1e-2, 1e2])  # likewise
     quantile: list[float] = field(default_factory=lambda: [0.1, 0.3, 0.5, 0.7, 0.9])  # these values, whatever k
-    also: dict[str, list[float]] = field(default_factory=dict)  # values added to an axis, and charged
+    also: AlsoConfig = field(default_factory=AlsoConfig)
     times: int = 1  # how often the grid is searched because other keys are swept as well; they are charged too
 
 
@@ -87,12 +97,12 @@ class Config:
     quiet: bool = False  # a sweep shows its jobs itself
 
 
-def strategy_schema(name: str) -> type:
+def _schema(name: str) -> type:
     """The hyperparameters of a strategy's own dataclass, as a schema: they are declared once, there."""
     strategy = STRATEGIES[name]
     hints = get_type_hints(strategy)
     declared = [f for f in fields(strategy) if f.name not in CALIBRATED]
-    return make_dataclass(
+    schema = make_dataclass(
         f"{strategy.__name__}Config",
         [("name", str, field(default=name))]
         + [
@@ -100,6 +110,18 @@ def strategy_schema(name: str) -> type:
             for f in declared
         ],
     )
+    # As if it were written here: launchers pickle it by name, and a class that is pickled by value loses its fields.
+    schema.__module__ = __name__
+    globals()[schema.__name__] = schema
+    return schema
+
+
+_SCHEMAS = {name: _schema(name) for name in STRATEGIES}
+
+
+def strategy_schema(name: str) -> type:
+    """What can be configured of a strategy."""
+    return _SCHEMAS[name]
 
 
 def register() -> None:
@@ -115,6 +137,9 @@ def parse(composed: DictConfig, point: Mapping[str, float] | None = None) -> Con
     for name, value in (point or {}).items():
         if OmegaConf.is_missing(composed.strategy, name):
             composed.strategy[name] = value
+    unknown = sorted({str(key) for key in composed} - {f.name for f in fields(Config)})
+    if unknown:
+        raise UserError(f"{unknown[0]}: found a key that nothing reads, expected one that dp-bench run --help lists")
     missing = sorted(OmegaConf.missing_keys(composed))
     if missing:
         raise UserError(f"{missing[0]}: found nothing, expected a value; add {missing[0]}=VALUE to the command")
@@ -140,8 +165,18 @@ def check(config: Config) -> None:
         "micro_batch": 1 if config.micro_batch is None else config.micro_batch,
         "grid.times": config.grid.times,
     }.items():
-        if not value > 0:
+        if not 0 < value < math.inf:
             raise UserError(f"{key}: found {value}, expected a positive number")
+    _one_of("strategy.name", config.strategy.name, STRATEGIES)
+    if not isinstance(config.strategy, strategy_schema(config.strategy.name)):
+        raise UserError(
+            f"strategy.name: found {config.strategy.name!r}; choose it with strategy={config.strategy.name}"
+        )
+    for value in [*config.grid.quantile, *config.grid.also.quantile]:
+        if not 0 < value < 1:
+            raise UserError(f"grid.quantile: found {value}, expected numbers between 0 and 1")
+    if not config.grid.quantile:
+        raise UserError("grid.quantile: found nothing, expected a list, as in grid.quantile=[0.1,0.5,0.9]")
     for key, ends in {"grid.lr": config.grid.lr, "grid.clip": config.grid.clip}.items():
         if len(ends) != 2:
             raise UserError(f"{key}: found {ends}, expected the two ends of a range, as in {key}=[0.01,100]")

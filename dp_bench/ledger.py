@@ -49,11 +49,11 @@ def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
 def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str]:
     first = jobs[0].runs[0]
     allocation = first.allocation
-    counts = [str(len(jobs)), str(sum(len(job.runs) for job in jobs)), str(first.steps)]
+    points, seeds = ({value(run) for job in jobs for run in job.runs} for value in (_point, _seed))
+    counts = [str(len(points)), str(sum(len(job.runs) for job in jobs)), str(first.steps)]
     if allocation is None:
         return [name, "-", *counts, "-", "not private", "-", "-", "-"] + ["-"] * len(accountants)
     split = ", ".join(f"{query} {z:.4g}" for query, z in first.build_strategy().multipliers().items())
-    seeds = len(jobs[0].runs)
     return [
         name,
         str(allocation.candidates),
@@ -62,9 +62,17 @@ def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str
         split,
         f"{allocation.epsilon_run:.3f}",
         f"{allocation.epsilon_grid:.3f}",
-        f"{seeds_charged(allocation, seeds):.3f}",
+        f"{seeds_charged(allocation, len(seeds)):.3f}",
         *(_second_opinion(allocation, accountant) for accountant in accountants),
     ]
+
+
+def _point(run: RunSpec) -> str:
+    return run.point
+
+
+def _seed(run: RunSpec) -> int:
+    return run.seed
 
 
 def _second_opinion(allocation: Allocation, accountant: str) -> str:

@@ -101,6 +101,7 @@ def _result(spec: RunSpec, training: Training) -> dict[str, Any]:
         "epsilon_run": allocation.epsilon_run if allocation else None,
         "epsilon_grid": allocation.epsilon_grid if allocation else None,
         "delta": spec.privacy.delta if spec.privacy else None,
+        "accountant": spec.privacy.accountant if spec.privacy else None,
         "source": {"kind": spec.source.kind, "where": spec.source.where, "caveats": list(spec.source.caveats)},
     }
 

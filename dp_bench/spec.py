@@ -61,9 +61,10 @@ class RunSpec:
         return self.grid_folder / self.point / f"seed{self.seed}"
 
     def protocol(self) -> dict[str, Any]:
-        """Everything that the result means, as plain JSON: all but the machine and where the data were found."""
+        """Everything that the result means, as plain JSON: all but the machine, and where the data were found."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        del plain["machine"], plain["source"]["where"]
+        # A permission that was not needed means nothing: `source` says what was used.
+        del plain["machine"], plain["source"]["where"], plain["dataset"]["stand_in"]
         return plain
 
     def digest(self) -> str:
@@ -127,7 +128,7 @@ def axes_of(strategy: str, g: GridConfig) -> dict[str, tuple[float, ...]]:
         g.k,
         ranges={"lr": (g.lr[0], g.lr[1]), "clip": (g.clip[0], g.clip[1])},
         choices={"quantile": g.quantile},
-        also=g.also,
+        also=asdict(g.also),
     )
 
 

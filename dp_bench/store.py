@@ -57,7 +57,14 @@ class RunFolder:
 
     def result(self) -> dict[str, Any] | None:
         path = self.path / "result.json"
-        return read_sealed(path) if path.exists() else None
+        if not path.exists():
+            return None
+        result = read_sealed(path)
+        if result.get("digest") != self.spec.digest():
+            raise UserError(
+                f"{path}: found another protocol's result; move the folder away, or choose another runs=FOLDER"
+            )
+        return result
 
     def write_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
         text = io.StringIO()
@@ -68,7 +75,8 @@ class RunFolder:
 
     def write_checkpoint(self, payload: bytes) -> None:
         digest = hashlib.sha256(payload).hexdigest().encode()
-        write_atomically(self.path / "checkpoint.pt", _MAGIC + digest + b"\n" + payload)
+        # For its owner only: with seed=secure it holds the key of the noise.
+        write_atomically(self.path / "checkpoint.pt", _MAGIC + digest + b"\n" + payload, mode=0o600)
 
     def checkpoint(self) -> bytes | None:
         path = self.path / "checkpoint.pt"

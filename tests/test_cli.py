@@ -47,6 +47,15 @@ MISTAKES = {
     "no words": ([*SMOKE, "dataset.words=0"], "words"),
     "missing data": ([*SMOKE, "dataset.stand_in=false"], "DP_BENCH_DATA"),
     "override without a value": ([*SMOKE, "privacy.epsilon"], "privacy.epsilon"),
+    "endless training": ([*SMOKE, "train.epochs=inf"], "train.epochs"),
+    "a strategy by another's name": ([*SMOKE, "strategy.name=fixed_threshold"], "strategy=fixed_threshold"),
+    "a strategy that is none": ([*SMOKE, "strategy.name=sgd"], "sgd"),
+    "no quantiles": ([*SMOKE, "grid.quantile=[]"], "grid.quantile"),
+    "a quantile that cannot be": ([*SMOKE, "grid.quantile=[0.5,2]"], "grid.quantile"),
+    "a key that nothing reads": ([*SMOKE, "+nope=1"], "nope"),
+    "not a number": ([*SMOKE, "strategy.clip_lr=nan"], "clip_lr"),
+    "a decay of one": (["run", "profile=smoke", "strategy=adam_wosm", "strategy.clip=1", "strategy.beta=1"], "beta"),
+    "a folder that cannot be": ([*SMOKE, "runs=/proc/nowhere"], "/proc/nowhere"),
     "unknown data set to look for": (["data", "cifar"], "cifar"),
 }
 
@@ -85,6 +94,12 @@ def test_a_run_says_what_it_is_and_a_second_one_does_not_train(
     assert second.out == first.out
     assert second.err == ""
     assert [p.name for p in tmp_path.iterdir()] == ["runs"]
+
+
+@pytest.mark.usefixtures("without_data")
+def test_a_grid_can_be_widened_as_the_refusal_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMOKE, f"runs={tmp_path}", "seeds=[0]", "strategy.lr=0.5", "grid.also.lr=[0.5]"]) == 0
+    assert "for 6 candidates" in capfd.readouterr().out
 
 
 @pytest.mark.usefixtures("without_data")

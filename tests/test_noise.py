@@ -172,3 +172,11 @@ def test_noise_depends_on_the_stream_alone():
     assert torch.equal(once["gradient"], again["gradient"])
     other = release({"gradient": torch.zeros(50)}, QUERIES[:1], 8, streams.generator("b", "noise"))
     assert not torch.isin(other["gradient"], once["gradient"]).any()
+
+
+def test_noise_is_drawn_in_double_precision():
+    """In single precision no value is ever past 5.77 standard deviations, which delta = 1e-5 does not forgive."""
+    query = Query("gradient", "vector", ones, 1.0, 1.0)
+    released = release({"gradient": torch.zeros(1000)}, [query], 1, streams.generator("tail", "noise"))["gradient"]
+    expected = torch.empty(1000, dtype=torch.float64).normal_(generator=streams.generator("tail", "noise"))
+    assert torch.equal(released, expected.float())

@@ -56,10 +56,10 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
     real = dp_bench.cache.write_atomically
     writes = 0
 
-    def counted(path: Path, content: bytes) -> None:
+    def counted(path: Path, content: bytes, mode: int = 0o644) -> None:
         nonlocal writes
         writes += 1
-        real(path, content)
+        real(path, content, mode)
 
     monkeypatch.setattr(dp_bench.store, "write_atomically", counted)
     carry_out(spec, tmp_path / "counted", dataset, keep="best")
@@ -70,14 +70,16 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
             root = tmp_path / f"killed {deadly} {half_written}"
             seen = 0
 
-            def lethal(path: Path, content: bytes, deadly: int = deadly, half_written: bool = half_written) -> None:
+            def lethal(
+                path: Path, content: bytes, mode: int = 0o644, deadly: int = deadly, half_written: bool = half_written
+            ) -> None:
                 nonlocal seen
                 seen += 1
                 if seen == deadly:
                     if half_written:
                         (path.parent / f".{path.name}.x.tmp").write_bytes(content[: len(content) // 2])
                     os._exit(9)
-                real(path, content)
+                real(path, content, mode)
 
             monkeypatch.setattr(dp_bench.store, "write_atomically", lethal)
             assert in_a_child(lambda root=root: carry_out(spec, root, dataset, keep="best")) == 9
@@ -242,6 +244,21 @@ def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
     training.model.module.load_state_dict(kept)
     training.evaluate(0.0)
     assert training.rows[-1]["accuracy"] == max(metric)
+
+
+def test_another_runs_result_is_not_believed(tmp_path: Path) -> None:
+    spec, other = smoke("online")[0], smoke("online", "privacy.epsilon=9")[0]
+    carry_out(spec, tmp_path, data_of(spec))
+    folder = tmp_path / other.folder
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_bytes((tmp_path / spec.folder / "result.json").read_bytes())
+    with pytest.raises(UserError, match="another protocol's result"):
+        RunFolder(tmp_path, other).result()
+
+
+def test_an_unfinished_runs_checkpoint_is_its_owners_alone(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    assert interrupted(spec, tmp_path, data_of(spec)).stat().st_mode & 0o077 == 0
 
 
 def test_the_training_loss_is_written_nowhere(tmp_path: Path) -> None:

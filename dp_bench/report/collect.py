@@ -182,7 +182,7 @@ def _row(
         "status": result["status"] if result else "unfinished",
         "reason": (result["reason"] if result else None) or "",
         **{f"{which}{key}": value for which in ("best", "final") for key, value in _outcome(result, which).items()},
-        "private": allocation is not None,
+        "budgeted": allocation is not None,
         "accountant": privacy["accountant"] if privacy else "",
         "delta": float(privacy["delta"]) if privacy else math.nan,
         "candidates": int(allocation["candidates"]) if allocation else 0,

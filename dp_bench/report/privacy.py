@@ -53,7 +53,7 @@ class Account:
 
 def accounts(results: Results, asked: Collection[str] = ()) -> list[Account]:
     """The ledger: an account a private grid. `asked`: slow accountants to consult now; they are remembered."""
-    return [_account(grid, asked) for grid in results.values() if grid.facts["private"]]
+    return [_account(grid, asked) for grid in results.values() if grid.facts["budgeted"]]
 
 
 def _account(grid: Grid, asked: Collection[str]) -> Account:
@@ -201,7 +201,7 @@ def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
             "Noise follows from each run's public name (seed=named), so that it can be repeated: whoever knows the "
             "code can subtract it. To protect real data, run with seed=secure."
         ] = None
-    incomplete = [grid for grid in results.values() if grid.facts["private"] and not grid.complete]
+    incomplete = [grid for grid in results.values() if grid.facts["budgeted"] and not grid.complete]
     if incomplete:
         unsearched = sum(not grid.searched for grid in incomplete)
         found[

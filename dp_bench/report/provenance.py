@@ -27,7 +27,7 @@ def banners(profile: str, section: Section) -> list[str]:
             caveats = json.loads(rows["caveats"].iloc[0])
             reason = f" ({'; '.join(caveats)})" if caveats else ""
             found.append(f"{names.dataset(name)} is {meaning}{reason}.")
-    private = runs[runs["private"]]
+    private = runs[runs["budgeted"]]
     if not private.empty and not set(private["accountant"]) <= set(PRIVATE_ACCOUNTANTS):
         found.append("NOT PRIVATE: counted by rdp_wor, which proves no guarantee; for comparison with the paper only.")
     departures = {n: v for n, v in section.variants.items() if _protocol_choices(v)}

@@ -139,7 +139,7 @@ def sections(runs: pd.DataFrame, preferred: str | None = None) -> list[Section]:
     """The runs by protocol. First, for each data set, the preferred variant, else the default, else the fullest."""
     seeds = int(runs.groupby(["variant", "dataset", "strategy", "k", "epsilon", "point"])["seed"].nunique().max())
     found = {
-        dataset: list(dict.fromkeys(rows.loc[rows["private"], "variant"])) or list(dict.fromkeys(rows["variant"]))
+        dataset: list(dict.fromkeys(rows.loc[rows["budgeted"], "variant"])) or list(dict.fromkeys(rows["variant"]))
         for dataset, rows in runs.groupby("dataset", sort=False)
     }
     main = {str(dataset): _main(runs, str(dataset), variants, preferred) for dataset, variants in found.items()}
@@ -171,9 +171,9 @@ def _section(slug: str, variants: dict[str, str], runs: pd.DataFrame, seeds: int
     for dataset, variant in variants.items():
         rows = runs[runs["dataset"] == dataset]
         own = rows[rows["variant"] == variant]
-        if own["private"].all():  # there is no NoDP of just this variant
+        if own["budgeted"].all():  # there is no NoDP of just this variant
             public = without_private_choices(variant)
-            own = pd.concat([own, rows[~rows["private"] & (rows["variant"] == public)]])
+            own = pd.concat([own, rows[~rows["budgeted"] & (rows["variant"] == public)]])
         parts.append(own)
     chosen = pd.concat(parts)
     return Section(slug, variants, chosen, results(chosen, seeds))

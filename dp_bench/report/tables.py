@@ -151,13 +151,13 @@ def _no_dp(mine: Results, dataset: str, k: int) -> str:
 
 def not_private(grids: Iterable[Grid]) -> str:
     """What a title must add where an epsilon is no guarantee."""
-    counted_otherwise = any(g.facts["private"] and g.facts["accountant"] not in PRIVATE_ACCOUNTANTS for g in grids)
+    counted_otherwise = any(g.facts["budgeted"] and g.facts["accountant"] not in PRIVATE_ACCOUNTANTS for g in grids)
     return " (rdp_wor: not private)" if counted_otherwise else ""
 
 
 def budget_words(grids: Iterable[Grid]) -> str:
     """What the epsilons beside these results mean."""
-    private = [grid for grid in grids if grid.facts["private"]]
+    private = [grid for grid in grids if grid.facts["budgeted"]]
     if not private:
         return "Nothing here is private."
     deltas = " or ".join(sorted({f"{grid.facts['delta']:g}" for grid in private}))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 State = TypeVar("State", bound=tuple[Any, ...])
 
 
-_POSITIVE = {"lr", "clip", "clip_init"}
+_POSITIVE = {"lr", "clip", "clip_init", "stabiliser", "count_noise", "gradient_share"}
+_RATES = {"clip_lr", "lr_lr"}
+_DECAYS = {"momentum", "beta", "beta2"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +42,10 @@ class Strategy(ABC, Generic[State]):
         for name, value in vars(self).items():
             if name in _POSITIVE and not 0 < value < math.inf:
                 raise UserError(f"strategy.{name}: found {value}, expected a positive number")
-            if name == "momentum" and not 0 <= value < 1:
-                raise UserError(f"strategy.momentum: found {value}, expected 0 (none) or more, and less than 1")
+            if name in _RATES and not 0 <= value < math.inf:
+                raise UserError(f"strategy.{name}: found {value}, expected 0 or more")
+            if name in _DECAYS and not 0 <= value < 1:
+                raise UserError(f"strategy.{name}: found {value}, expected 0 (none) or more, and less than 1")
 
     @abstractmethod
     def multipliers(self) -> dict[str, float]:

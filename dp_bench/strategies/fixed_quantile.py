@@ -33,10 +33,6 @@ class FixedQuantile(Strategy[FixedQuantileState]):
         super().__post_init__()
         if not 0 < self.quantile < 1:
             raise UserError(f"strategy.quantile: found {self.quantile}, expected a number between 0 and 1")
-        if not self.count_noise > 0:
-            raise UserError(
-                f"strategy.count_noise: found {self.count_noise}, expected a positive share of the batch size"
-            )
         if self.noise_multiplier >= self.count_multiplier:
             raise UserError(
                 f"FixedQuantile's noisy count alone spends the budget: found a noise multiplier of "
