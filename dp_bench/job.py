@@ -24,6 +24,10 @@ def run_job(composed: DictConfig) -> str | None:
         _run_configuration(parse(composed))
     except UserError as error:
         return str(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, a folder that may not be written
+        return f"{error}; choose another runs=FOLDER, or mend this one"
     return None
 
 

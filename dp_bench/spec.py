@@ -160,7 +160,7 @@ def variant(config: Config, source: data.Source) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        return "+".join(f"{k}:{_short(v)}" for k, v in sorted(value.items()))
+        return "+".join(f"{k}:{_short(v)}" for k, v in sorted(value.items()) if v)
     if isinstance(value, list):
         return "-".join(_short(v) for v in value)
     # All its digits: a name stands for one number only.

@@ -132,7 +132,7 @@ def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.Ca
         (["strategy.lr=0.316"], {(10**-0.5, c) for c in (0.01, 0.1, 1, 10, 100)}, 25),
         (["strategy.lr=0.316,3.16", "strategy.clip=1"], {(10**-0.5, 1), (10**0.5, 1)}, 25),
         (["strategy.lr=0.3131", "strategy.clip=0.1009"], {(10**-0.5, 0.1)}, 25),  # within 1 %
-        (["strategy.lr=0.5", "strategy.clip=1", "+grid.also.lr=[0.5]"], {(0.5, 1)}, 30),
+        (["strategy.lr=0.5", "strategy.clip=1", "grid.also.lr=[0.5]"], {(0.5, 1)}, 30),
     ],
 )
 def test_a_given_value_restricts_what_is_run_but_not_what_is_charged(
@@ -169,7 +169,7 @@ def test_what_is_searched_is_charged_and_nothing_else(searched: list[str], times
         *((key, False) for key in ("seeds", "seed", "threads", "device", "micro_batch", "checkpoint.keep", "points")),
         *((key, False) for key in ("strategy.lr", "runs", "quiet")),
         *((key, True) for key in ("strategy.clip", "strategy.momentum", "train.batch_size", "model.output_activation")),
-        *((key, True) for key in ("profile", "dataset.words", "grid.quantile", "grid.times", "+grid.also.lr")),
+        *((key, True) for key in ("profile", "dataset.words", "grid.quantile", "grid.times", "grid.also.lr")),
     ],
 )
 def test_a_key_is_charged_unless_it_is_known_to_be_no_search(key: str, charged: bool) -> None:
@@ -244,7 +244,7 @@ BAD = {
     "no data": (["strategy=online", "dataset.stand_in=true,false"], "DP_BENCH_DATA"),
     "a seed twice": (["strategy=online", "seeds=[0],[1,1]"], "seeds"),
     "more rows than there are": (["strategy=online", "dataset.limit=2000,10000000"], "10000000"),
-    "axis that is not swept": (["strategy=online,adam_wosm", "+grid.also.lr=[0.5]"], "grid.also.lr"),
+    "axis that is not swept": (["strategy=online,adam_wosm", "grid.also.lr=[0.5]"], "grid.also.lr"),
 }
 
 

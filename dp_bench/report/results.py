@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import pandas as pd
 
 from dp_bench import grid
-from dp_bench.config import GridConfig
+from dp_bench.config import AlsoConfig, GridConfig
 from dp_bench.errors import UserError
 from dp_bench.spec import axes_of
 from dp_bench.strategies import STRATEGIES
@@ -185,6 +185,10 @@ def without_private_choices(variant: str) -> str:
     return ",".join(choice for choice in variant.split(",") if not choice.startswith(apart)) or "default"
 
 
+def _grid(plain: dict[str, Any]) -> GridConfig:
+    return GridConfig(**{**plain, "also": AlsoConfig(**plain["also"])})
+
+
 def results(runs: pd.DataFrame, seeds: int) -> Results:
     """The grids in these runs, of one variant a data set. Rows are in the order that `collect` gives them."""
     found = {}
@@ -194,7 +198,7 @@ def results(runs: pd.DataFrame, seeds: int) -> Results:
         done = [row for row in mine if row["status"] != "unfinished"]
         found[key] = Grid(
             key,
-            axes=axes_of(key.strategy, GridConfig(**json.loads(mine[0]["grid"]))),
+            axes=axes_of(key.strategy, _grid(json.loads(mine[0]["grid"]))),
             points=tuple(_point(rows) for _, rows in itertools.groupby(done, key=lambda row: row["point"])),
             seeds=seeds,
             unfinished=len(mine) - len(done),
