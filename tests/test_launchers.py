@@ -14,8 +14,6 @@ import pytest
 from running import contents
 from test_sweep import PATIENCE, Sweep, command, session, undisturbed, until
 
-from dp_bench.cli import main
-
 pytestmark = pytest.mark.usefixtures("without_data")
 __all__ = ["undisturbed"]
 
@@ -101,7 +99,7 @@ def test_submitit_loses_a_process_and_nothing_else(
 
 
 def test_slurm_is_asked_for_an_array_with_a_task_a_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no SLURM here: what it would be told, by way of an sbatch that keeps the script and refuses it."""
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="the extra slurm is not installed")
@@ -112,8 +110,9 @@ def test_slurm_is_asked_for_an_array_with_a_task_a_configuration(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     options = ["hydra.launcher.partition=long", "hydra.launcher.timeout_min=30", "threads=2"]
-    assert main(command(Path("runs"), "slurm", *options)) == 1
-    assert "dp-bench: no job could be started (FailedJobError: " in capfd.readouterr().err
+    sweep = Sweep(command(Path("runs"), "slurm", *options), tmp_path / "log")
+    assert sweep.end() == 1
+    assert "dp-bench: no job could be started (FailedJobError: " in sweep.log.read_text()
     script = (tmp_path / "script").read_text()
     for option in ("array=0-3%4", "cpus-per-task=2", "job-name=dp_bench", "mem=4GB", "partition=long", "time=30"):
         assert f"#SBATCH --{option}\n" in script

@@ -174,9 +174,23 @@ def test_noise_depends_on_the_stream_alone():
     assert not torch.isin(other["gradient"], once["gradient"]).any()
 
 
-def test_noise_is_drawn_in_double_precision():
-    """In single precision no value is ever past 5.77 standard deviations, which delta = 1e-5 does not forgive."""
+def test_the_tail_reaches_past_single_precision(monkeypatch):
+    """A float32 `randn` ends at 5.77 standard deviations, which delta = 1e-5 does not forgive; here 53 bits decide."""
+    smallest = torch.full((500,), 1 - 2**-53, dtype=torch.float64)  # what torch.rand can return at most
+    real = torch.rand
+    monkeypatch.setattr(
+        torch, "rand", lambda n, *, dtype, **more: smallest if dtype.itemsize == 8 else real(n, dtype=dtype, **more)
+    )
     query = Query("gradient", "vector", ones, 1.0, 1.0)
-    released = release({"gradient": torch.zeros(1000)}, [query], 1, streams.generator("tail", "noise"))["gradient"]
-    expected = torch.empty(1000, dtype=torch.float64).normal_(generator=streams.generator("tail", "noise"))
-    assert torch.equal(released, expected.float())
+    noise = release({"gradient": torch.zeros(1000)}, [query], 1, streams.generator("tail", "noise"))["gradient"]
+    radius = noise[:500].square().add(noise[500:].square()).sqrt()
+    assert radius.tolist() == pytest.approx([math.sqrt(2 * 53 * math.log(2))] * 500, rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_every_coordinate_has_noise_of_its_own(size):
+    query = Query("gradient", "vector", ones, 1.0, 1.0)
+    noise = release({"gradient": torch.zeros(size)}, [query], 1, streams.generator(f"{size}", "noise"))["gradient"]
+    assert noise.shape == (size,)
+    assert len(set(noise.tolist())) == size
+    assert bool((noise != 0).all())
