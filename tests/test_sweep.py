@@ -1,6 +1,7 @@
 """A sweep: the same store whatever launches it and whatever is killed; every failure named, nothing done twice."""
 
 import contextlib
+import functools
 import os
 import pty
 import random
@@ -8,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -125,14 +127,17 @@ def session(leader: int) -> list[int]:
     return found
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+@pytest.fixture
+def undisturbed() -> dict[str, bytes]:
     """The store that the sequential launcher makes."""
-    root = tmp_path_factory.mktemp("undisturbed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("DP_BENCH_DATA", raising=False)
-        assert at_once(root) == 0
-    store = contents(root)
+    return made_sequentially()
+
+
+@functools.cache
+def made_sequentially() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as root:
+        assert at_once(Path(root)) == 0
+        store = contents(Path(root))
     assert len(store) == 4 * 3, "spec, metrics and result of four runs"
     return store
 
