@@ -204,7 +204,7 @@ def test_diverging_runs_end_early_are_charged_and_recorded(tmp_path: Path) -> No
     spec = smoke("online", "strategy.update_rule=additive", "strategy.clip_lr=1e9", "train.epochs=3")[0]
     result = carry_out(spec, tmp_path, data_of(spec))
     assert result["status"] == "diverged"
-    assert "clipping threshold" in result["reason"]
+    assert "clipping threshold" in result["reason"] or result["reason"] == "parameters are not finite"
     assert result["final"]["step"] < spec.steps
     assert result["steps_charged"] == spec.steps
     assert result["epsilon_run"] == spec.allocation.epsilon_run
