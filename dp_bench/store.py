@@ -97,7 +97,7 @@ class RunFolder:
         write_atomically(self.path / "provenance.json", _json(facts))
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        write_sealed(self.path / "result.json", result)
+        write_sealed(self.path / "result.json", {**result, "digest": self.spec.digest()})
         (self.path / "checkpoint.pt").unlink(missing_ok=True)
 
 
