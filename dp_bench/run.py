@@ -1,5 +1,7 @@
 """Carrying a run through to its result: start or resume, evaluate and save every 50 steps, finish once."""
 
+import contextlib
+import ctypes
 import math
 import platform
 import subprocess
@@ -18,6 +20,8 @@ from dp_bench.spec import RunSpec
 from dp_bench.store import RunFolder
 from dp_bench.tasks import TASKS
 from dp_bench.training import Training
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
 def run(spec: RunSpec, root: Path, dataset: Dataset, progress: Show, keep: str = "none") -> dict[str, Any] | None:
@@ -120,10 +124,19 @@ def prepare_device(spec: RunSpec) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError("device: found no CUDA device, expected one for device=cuda; use device=auto or device=cpu")
     torch.set_num_threads(spec.machine.threads)
+    _keep_freed_memory()
     device = torch.device("cuda" if wanted == "auto" and torch.cuda.is_available() else wanted.replace("auto", "cpu"))
     if device.type == "cuda":
         torch.use_deterministic_algorithms(True, warn_only=True)
     return device
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc reuse what a step frees: pages given back to the system are cleared again at every step."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library manages memory in its own way
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 2**25)
+        mallopt(_M_TRIM_THRESHOLD, 2**30)
 
 
 def _provenance(training: Training, started: float) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -175,16 +176,35 @@ def test_noise_depends_on_the_stream_alone():
 
 
 def test_the_tail_reaches_past_single_precision(monkeypatch):
-    """A float32 `randn` ends at 5.77 standard deviations, which delta = 1e-5 does not forgive; here 53 bits decide."""
-    smallest = torch.full((500,), 1 - 2**-53, dtype=torch.float64)  # what torch.rand can return at most
+    """A float32 `randn` ends at 5.77 standard deviations, which delta = 1e-5 does not forgive."""
     real = torch.rand
-    monkeypatch.setattr(
-        torch, "rand", lambda n, *, dtype, **more: smallest if dtype.itemsize == 8 else real(n, dtype=dtype, **more)
-    )
-    query = Query("gradient", "vector", ones, 1.0, 1.0)
-    noise = release({"gradient": torch.zeros(1000)}, [query], 1, streams.generator("tail", "noise"))["gradient"]
+
+    calls = itertools.count(1)
+
+    def largest(size, *, dtype, **more):
+        """What torch.rand can return at most: 1 - that is the end of the tail. The third draw is the angle's."""
+        drawn = real(size, dtype=dtype, **more)
+        return drawn if next(calls) == 3 else drawn.fill_(1 - torch.finfo(dtype).eps / 2)
+
+    monkeypatch.setattr(torch, "rand", largest)
+    noise = standard_normals(1000)
     radius = noise[:500].square().add(noise[500:].square()).sqrt()
-    assert radius.tolist() == pytest.approx([math.sqrt(2 * 53 * math.log(2))] * 500, rel=1e-5)
+    assert radius.tolist() == pytest.approx([math.sqrt(2 * (12 + 53) * math.log(2))] * 500, rel=1e-5)
+
+
+def test_the_part_of_the_tail_that_is_drawn_again_joins_the_rest():
+    noise = standard_normals(2 * 4_000_000)
+    uniform = noise.double().view(2, -1).square().sum(0).div(-2).exp()  # what lay under the logarithm
+    edges = [0, 2**-16, 2**-14, 2**-13, 2**-12, 2**-12 + 2**-14, 2**-11, 2**-10]
+    for low, high in itertools.pairwise(edges):
+        expected = 4_000_000 * (high - low)
+        found = int(((uniform > low) & (uniform <= high)).sum())
+        assert abs(found - expected) < 5 * math.sqrt(expected), (low, high)
+
+
+def standard_normals(size):
+    query = Query("gradient", "vector", ones, 1.0, 1.0)
+    return release({"gradient": torch.zeros(size)}, [query], 1, streams.generator("tail", "noise"))["gradient"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])

@@ -1,5 +1,6 @@
 """Per-example gradients of single layers, from a layer's input and the gradient of its output."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -7,6 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dp_bench.engine.parts import Materialised, OuterProduct, Part
+
+_PIECE = 2**18  # numbers in the patches that are made at once
 
 
 def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], list[Part]] | None:
@@ -36,16 +39,24 @@ def _with_bias(layer: nn.Module, weight: Part, bias: Tensor) -> list[Part]:
 
 def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Materialised:
     """sum over positions of d[position] patch[position]^T, for each example, in the weight's channels-last layout."""
-    patches = _patches(layer, images, d.shape[2:])
-    b, groups = len(images), layer.groups
-    per_group = d.reshape(b * groups, d.shape[1] // groups, -1)
-    return Materialised(torch.bmm(per_group, patches).view(b, -1))
+    windows = _windows(layer, images, d.shape[2:])
+    b, groups, _, _, *patch = windows.shape
+    positions, size = d.shape[2:].numel(), math.prod(patch)
+    per_group = d.reshape(b, groups, d.shape[1] // groups, positions)
+    # A few examples at a time, in a buffer that stays in a core's cache: the patches are kh * kw times the images.
+    piece = max(1, _PIECE // (groups * positions * size))
+    buffer = windows.new_empty(piece, *windows.shape[1:])
+    gradients = windows.new_empty(b, groups, d.shape[1] // groups, size)
+    for some, d_of_some, out in zip(*(t.split(piece) for t in (windows, per_group, gradients)), strict=True):
+        patches = buffer[: len(some)].copy_(some).view(-1, positions, size)
+        torch.bmm(d_of_some.flatten(0, 1), patches, out=out.flatten(0, 1))
+    return Materialised(gradients.view(b, -1))
 
 
-def _patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, positions: torch.Size) -> Tensor:
-    """What the kernel sees at each position: [B * groups, positions, kh * kw * channels], channels last.
+def _windows(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, positions: torch.Size) -> Tensor:
+    """What the kernel sees at each position, as a view: [B, groups, *positions, kh, kw, channels].
 
-    One copy of contiguous runs, several times faster than F.unfold, which puts the channels first.
+    Channels last, so that a copy of it is one of contiguous runs, several times faster than F.unfold.
     """
     (sh, sw), (dh, dw), (kh, kw) = layer.stride, layer.dilation, layer.kernel_size
     ph, pw = (int(p) for p in layer.padding)
@@ -55,8 +66,7 @@ def _patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, positions: t
     b, channels, height, width = padded.shape
     per_group = channels // layer.groups
     row, column = width * channels, channels
-    windows = padded.as_strided(
+    return padded.as_strided(
         (b, layer.groups, *positions, kh, kw, per_group),
         (height * row, per_group, sh * row, sw * column, dh * row, dw * column, 1),
     )
-    return windows.reshape(b * layer.groups, positions.numel(), kh * kw * per_group)
