@@ -118,6 +118,32 @@ def under(allocation: Allocation, accountant: str) -> Spent:
     )
 
 
+def no_guarantee(allocation: Allocation, rows: int) -> str | None:
+    """Why the epsilons of an allocation are no guarantee for `rows` training examples, if they are none.
+
+    Whoever shows one of these epsilons says this beside it.
+    """
+    if allocation.sampling.dataset_size != rows:
+        true = truly(allocation, rows)
+        return (
+            "emulated: epsilon is the paper's setting, not a guarantee for this data; the true epsilon at q = "
+            f"{allocation.sampling.batch_size}/{rows:,} is {true.run:.3f} a run and {true.grid:.3f} a grid"
+        )
+    if allocation.budget.accountant not in PRIVATE_ACCOUNTANTS:
+        return f"{allocation.budget.accountant}: epsilon is no guarantee; for comparison with the paper only"
+    return None
+
+
+def truly(allocation: Allocation, rows: int) -> Spent:
+    """What the runs spend if their batches are drawn from `rows` examples, whatever was emulated. Cached on disk."""
+    sampling = dataclasses.replace(allocation.sampling, dataset_size=rows)
+    drawn = dataclasses.replace(allocation, sampling=sampling)
+    return Spent(
+        grid=_epsilon(drawn, allocation.budget.accountant, allocation.candidates * allocation.steps),
+        run=_epsilon(drawn, allocation.budget.accountant, allocation.steps),
+    )
+
+
 def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
     """What a reader of this budget should know."""
     if budget.delta < 1 / sampling.dataset_size:

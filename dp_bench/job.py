@@ -8,8 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS
-from dp_bench.budget import warnings_for
+from dp_bench.budget import no_guarantee, warnings_for
 from dp_bench.config import Config, parse
 from dp_bench.errors import UserError
 from dp_bench.progress import Show, follow, silently
@@ -69,8 +68,8 @@ def _introduction(spec: RunSpec) -> list[str]:
     if spec.allocation is None:
         return [*lines, "not private"]
     a = spec.allocation
-    private = a.budget.accountant in PRIVATE_ACCOUNTANTS
-    kind = "private" if private else "NOT a privacy guarantee, for comparison with the paper only"
+    caveat = no_guarantee(a, spec.source.train_rows)
+    kind = "private" if caveat is None else f"NOT private: {caveat}"
     lines.append(
         f"({a.budget.epsilon:g}, {a.budget.delta:g}) for {a.candidates} candidates, seeds not charged, by "
         f"{a.budget.accountant}: noise multiplier {a.noise_multiplier:.4f}, epsilon {a.epsilon_run:.3f} for this run; "

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from dp_bench import cost
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS
-from dp_bench.budget import Allocation, seeds_charged, under, warnings_for
+from dp_bench.budget import Allocation, no_guarantee, seeds_charged, under, warnings_for
 from dp_bench.plan import Job, by_grid
 from dp_bench.spec import RunSpec
 
@@ -30,8 +29,9 @@ def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
         allocation = jobs[0].runs[0].allocation
         if allocation is not None:
             notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
-            if allocation.budget.accountant not in PRIVATE_ACCOUNTANTS:
-                notes["rdp_wor: its epsilon is no guarantee; for comparison with the paper only"] = None
+            caveat = no_guarantee(allocation, jobs[0].runs[0].source.train_rows)
+            if caveat is not None:
+                notes[f"{name} is NOT private: {caveat}"] = None
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += [
@@ -61,7 +61,8 @@ def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str
         f"{allocation.noise_multiplier:.4f}",
         split,
         f"{allocation.epsilon_run:.3f}",
-        f"{allocation.epsilon_grid:.3f}",
+        f"{allocation.epsilon_grid:.3f}"
+        + ("" if no_guarantee(allocation, first.source.train_rows) is None else " NOT private"),
         f"{seeds_charged(allocation, len(seeds)):.3f}",
         *(_second_opinion(allocation, accountant) for accountant in accountants),
     ]

@@ -6,6 +6,7 @@ import math
 import platform
 import subprocess
 import time
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from dp_bench.accounting import epsilon_curve
+from dp_bench.budget import no_guarantee
 from dp_bench.data.tensors import Dataset
 from dp_bench.errors import UserError
 from dp_bench.progress import Show
@@ -104,6 +106,7 @@ def _result(spec: RunSpec, training: Training) -> dict[str, Any]:
         "steps_charged": spec.steps if allocation else 0,
         "epsilon_run": allocation.epsilon_run if allocation else None,
         "epsilon_grid": allocation.epsilon_grid if allocation else None,
+        "no_guarantee": no_guarantee(allocation, spec.source.train_rows) if allocation else None,
         "delta": spec.privacy.delta if spec.privacy else None,
         "accountant": spec.privacy.accountant if spec.privacy else None,
         "source": {"kind": spec.source.kind, "where": spec.source.where, "caveats": list(spec.source.caveats)},
@@ -115,7 +118,9 @@ def _epsilons(spec: RunSpec, steps: list[int]) -> list[float]:
     if allocation is None:
         return [math.inf] * len(steps)
     budget = allocation.budget
-    return epsilon_curve(budget.accountant, allocation.noise_multiplier, allocation.sampling, steps, budget.delta)
+    # Of the rows that batches are drawn from, also where the steps and the noise are those of a larger set.
+    sampling = replace(allocation.sampling, dataset_size=spec.source.train_rows)
+    return epsilon_curve(budget.accountant, allocation.noise_multiplier, sampling, steps, budget.delta)
 
 
 def prepare_device(spec: RunSpec) -> torch.device:

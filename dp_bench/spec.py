@@ -65,6 +65,8 @@ class RunSpec:
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         # A permission that was not needed means nothing: `source` says what was used.
         del plain["machine"], plain["source"]["where"], plain["dataset"]["stand_in"]
+        if self.dataset.emulate_size is None:  # so that runs from before there was such a choice keep their digest
+            del plain["dataset"]["emulate_size"]
         return plain
 
     def digest(self) -> str:
@@ -91,8 +93,9 @@ def specs(config: Config) -> list[RunSpec]:
     hyperparameters = {n: v for n, v in asdict(config.strategy).items() if n != "name"}
     for name, candidates in axes.items():
         hyperparameters[name] = grid.snap(hyperparameters[name], candidates, name)
-    sampling = Sampling(config.train.batch_size, source.train_rows)
-    steps = round(config.train.epochs * source.train_rows / config.train.batch_size)
+    rows = _accounted_rows(config.dataset, source)
+    sampling = Sampling(config.train.batch_size, rows)
+    steps = round(config.train.epochs * rows / config.train.batch_size)
     if steps < 1:
         raise UserError(f"train.epochs: found {config.train.epochs}, expected enough for at least one step")
     allocation = None
@@ -119,6 +122,18 @@ def specs(config: Config) -> list[RunSpec]:
     )
     first.build_strategy()  # a strategy refuses hyperparameters and budgets that cannot be
     return [replace(first, seed=seed) for seed in config.seeds]
+
+
+def _accounted_rows(dataset: DatasetConfig, source: data.Source) -> int:
+    """N, as steps and noise are computed from it."""
+    if dataset.emulate_size is None:
+        return source.train_rows
+    if dataset.emulate_size <= source.train_rows:
+        raise UserError(
+            f"dataset.emulate_size: found {dataset.emulate_size}, expected more than the {source.train_rows} training "
+            "rows that are there; leave it out, or see dataset.limit"
+        )
+    return dataset.emulate_size
 
 
 def axes_of(strategy: str, g: GridConfig) -> dict[str, tuple[float, ...]]:
