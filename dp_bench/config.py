@@ -25,7 +25,7 @@ class DatasetConfig:
     name: str = omegaconf.MISSING
     words: int = 25  # AG News: how many words of each text (Table 1's parameter count means 15)
     limit: int | None = None  # train on so many rows only
-    # Evidence from a part of the data: steps and noise as if there were so many rows. No guarantee; verify profile only.
+    # Evidence from a part of the data: steps and noise as if there were so many rows. No guarantee; only in verify.
     emulate_size: int | None = None
     stand_in: bool = False  # allow a generated data set where the real one cannot be had
 
@@ -161,8 +161,8 @@ def check(config: Config) -> None:
     _one_of("device", config.device, ("auto", "cpu", "cuda"))
     if config.dataset.emulate_size is not None and config.profile != "verify":
         raise UserError(
-            f"dataset.emulate_size: found it under profile {config.profile}, expected profile=verify: its epsilon is no "
-            "guarantee for the data that are there, so it serves the comparison with the paper only"
+            f"dataset.emulate_size: found it under profile {config.profile}, expected profile=verify: its epsilon is "
+            "no guarantee for the data that are there, so it serves the comparison with the paper only"
         )
     for key, value in {
         "train.batch_size": config.train.batch_size,

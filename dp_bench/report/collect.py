@@ -16,8 +16,8 @@ import pandas as pd
 
 from dp_bench import grid
 from dp_bench.errors import UserError
+from dp_bench.sealed import read_sealed
 from dp_bench.spec import comparable
-from dp_bench.store import read_sealed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
@@ -193,6 +193,8 @@ def _row(
         "batch_size": int(protocol["train"]["batch_size"]),
         "epochs": float(protocol["train"]["epochs"]),
         "train_rows": int(source["train_rows"]),
+        # N, as steps and noise were computed from it: another one only where a larger data set is emulated.
+        "accounted_rows": int(allocation["sampling"]["dataset_size"] if allocation else source["train_rows"]),
         "test_rows": int(source["test_rows"]),
         "source_kind": source["kind"],
         "caveats": json.dumps(source["caveats"]),

@@ -199,7 +199,7 @@ def _heat_map(grid: Grid) -> HeatMap:
     return HeatMap(columns, rows, tuple(map(tuple, values)), frozenset(diverged), marks, better)
 
 
-def trade_off(rows: Iterable[Mapping[str, float]], name: str = "trade_off", title: str = "") -> Chart:
+def trade_off(rows: Iterable[Mapping[str, float]], name: str = "trade_off", title: str = "", origin: str = "") -> Chart:
     """The clipping trade-off from rows of t, C and cosine: similarity of sanitised and true gradient against C."""
     by_step: dict[int, list[tuple[float, float]]] = {}
     for row in rows:
@@ -208,10 +208,11 @@ def trade_off(rows: Iterable[Mapping[str, float]], name: str = "trade_off", titl
         Series(f"t = {t}", tuple(c for c, _ in points), tuple(cosine for _, cosine in points), look=f"epsilon{i}")
         for i, (t, points) in enumerate((t, sorted(by_step[t])) for t in sorted(by_step))
     )
-    panel = Panel(f"{title} (not private)".lstrip(), "clipping threshold $C$", "cosine similarity", series, x_log=True)
+    label = f"{title} (not private: it reads true gradients)".lstrip()
+    panel = Panel(label, "clipping threshold $C$", "cosine similarity", series, x_log=True)
     caption = "The choice of the clipping threshold trades bias, at small C, for noise, at large C. Cosine similarity "
     caption += "of the sanitised and the true gradient during training. NOT PRIVATE: it reads true gradients."
-    return Chart(name, f"{title}. {caption}".lstrip(". "), (panel,))
+    return Chart(name, f"{title}. {caption} {origin}".strip(". ") + ".", (panel,))
 
 
 def _several(name: str, caption: str, panels: Sequence[Panel], **how: Any) -> Chart | None:

@@ -4,10 +4,10 @@ import importlib.metadata
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from dp_bench.accounting import ACCOUNTANTS, PRIVATE_ACCOUNTANTS, Sampling
-from dp_bench.budget import CALIBRATION_FORMAT, Allocation, Budget, Spent, seeds_charged, under, warnings_for
+from dp_bench.accounting import ACCOUNTANTS, PRIVATE_ACCOUNTANTS
+from dp_bench.budget import CALIBRATION_FORMAT, Allocation, Spent, seeds_charged, truly, under, warnings_for
 from dp_bench.errors import UserError
 from dp_bench.memo import remembered
 from dp_bench.report import names
@@ -34,6 +34,11 @@ WORDS_WITHOUT_REPLACEMENT = (
     "example, and their accountant leaves the sensitivity un-doubled. Their ε is no proven guarantee; it serves the "
     "comparison with the paper, which probably used it."
 )
+WORDS_EMULATED = (
+    "NOT PRIVATE: grids marked emulated take steps and noise as for a larger data set and draw batches from a part of "
+    "it. Their ε budget is the paper's setting, not a guarantee for this data; the ledger's ε of a run and of a grid "
+    "are the true ones."
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Account:
 
     @property
     def private(self) -> bool:
-        return self.allocation.budget.accountant in PRIVATE_ACCOUNTANTS
+        return self.grid.guaranteed
 
 
 def accounts(results: Results, asked: Collection[str] = ()) -> list[Account]:
@@ -57,7 +62,7 @@ def accounts(results: Results, asked: Collection[str] = ()) -> list[Account]:
 
 
 def _account(grid: Grid, asked: Collection[str]) -> Account:
-    allocation = allocation_of(grid)
+    allocation = _true_allocation(grid)
     own = allocation.budget.accountant
     opinions: dict[str, Spent | None] = {own: Spent(allocation.epsilon_grid, allocation.epsilon_run)}
     if own in PRIVATE_ACCOUNTANTS:
@@ -67,17 +72,16 @@ def _account(grid: Grid, asked: Collection[str]) -> Account:
     return Account(grid, allocation, split_of(grid), _with_seeds(allocation, grid.seeds, own in asked), opinions)
 
 
-def allocation_of(grid: Grid) -> Allocation:
-    facts = grid.facts
-    return Allocation(
-        Budget(grid.key.epsilon, facts["delta"], facts["accountant"]),
-        Sampling(facts["batch_size"], facts["train_rows"]),
-        candidates=facts["candidates"],
-        steps=facts["steps"],
-        noise_multiplier=facts["noise_multiplier"],
-        epsilon_grid=facts["epsilon_grid"],
-        epsilon_run=facts["epsilon_run"],
-    )
+def _true_allocation(grid: Grid) -> Allocation:
+    """As the runs were: where a larger data set is emulated, with the data that batches were drawn from."""
+    allocation = grid.allocation
+    assert allocation is not None
+    if not grid.emulated:
+        return allocation
+    rows = grid.facts["train_rows"]
+    spent = truly(allocation, rows)
+    sampling = replace(allocation.sampling, dataset_size=rows)
+    return replace(allocation, sampling=sampling, epsilon_grid=spent.grid, epsilon_run=spent.run)
 
 
 def split_of(grid: Grid) -> dict[str, float]:
@@ -159,7 +163,7 @@ def _ledger_row(account: Account, shown: Sequence[str]) -> tuple[str, ...]:
     return (
         *(names.strategy(key.strategy), str(key.k), names.epsilon(key.epsilon)),
         *(f"{allocation.candidates:,}", f"{allocation.steps:,}", f"{allocation.noise_multiplier:.4f}", split),
-        allocation.budget.accountant + ("" if account.private else " (not private)"),
+        allocation.budget.accountant + (", emulated" * grid.emulated) + ("" if account.private else " (not private)"),
         *(text for spent in opinions for text in ((_eps(spent.run), _eps(spent.grid)) if spent else ("", ""))),
         "" if account.seeds is None else f"{_eps(account.seeds)} for {grid.seeds}",
         f"{len(grid.points)} of {grid.planned}",
@@ -191,8 +195,10 @@ def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:
 def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
     """What a reader must know before believing an epsilon here."""
     found: dict[str, None] = {}
-    if any(not account.private for account in accounts):
+    if any(account.allocation.budget.accountant not in PRIVATE_ACCOUNTANTS for account in accounts):
         found[WORDS_WITHOUT_REPLACEMENT] = None
+    if any(account.grid.emulated for account in accounts):
+        found[WORDS_EMULATED] = None
     for account in accounts:
         for text in warnings_for(account.allocation.budget, account.allocation.sampling):
             found[f"{names.dataset(account.grid.key.dataset)}: {text}"] = None

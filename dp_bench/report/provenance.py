@@ -7,12 +7,11 @@ from collections.abc import Iterable
 import pandas as pd
 
 from dp_bench import published
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS
 from dp_bench.report import names
 from dp_bench.report.collect import Collection, Skipped
 from dp_bench.report.results import Key, Results, Section
 from dp_bench.report.table import Table
-from dp_bench.report.tables import budget_words
+from dp_bench.report.tables import budget_words, no_guarantees
 
 _SEEDS_OF_THE_PAPER = 5
 
@@ -27,9 +26,7 @@ def banners(profile: str, section: Section) -> list[str]:
             caveats = json.loads(rows["caveats"].iloc[0])
             reason = f" ({'; '.join(caveats)})" if caveats else ""
             found.append(f"{names.dataset(name)} is {meaning}{reason}.")
-    private = runs[runs["budgeted"]]
-    if not private.empty and not set(private["accountant"]) <= set(PRIVATE_ACCOUNTANTS):
-        found.append("NOT PRIVATE: counted by rdp_wor, which proves no guarantee; for comparison with the paper only.")
+    found += no_guarantees(list(section.results.values()))
     departures = {n: v for n, v in section.variants.items() if _protocol_choices(v)}
     if departures:
         each = "; ".join(f"{names.dataset(n)}: {_protocol_choices(v)}" for n, v in departures.items())

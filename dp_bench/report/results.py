@@ -10,11 +10,14 @@ import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
 from dp_bench import grid
+from dp_bench.accounting import PRIVATE_ACCOUNTANTS, Sampling
+from dp_bench.budget import Allocation, Budget
 from dp_bench.config import AlsoConfig, GridConfig
 from dp_bench.errors import UserError
 from dp_bench.spec import axes_of
@@ -73,6 +76,32 @@ class Grid:
     seeds: int  # how many runs each point should have
     unfinished: int  # runs begun and not done
     facts: dict[str, Any]  # the columns of its first run: what all of them share
+
+    @cached_property
+    def allocation(self) -> Allocation | None:
+        """The budget that its runs share; None without privacy."""
+        facts = self.facts
+        if not facts["budgeted"]:
+            return None
+        return Allocation(
+            Budget(self.key.epsilon, facts["delta"], facts["accountant"]),
+            Sampling(facts["batch_size"], facts["accounted_rows"]),
+            candidates=facts["candidates"],
+            steps=facts["steps"],
+            noise_multiplier=facts["noise_multiplier"],
+            epsilon_grid=facts["epsilon_grid"],
+            epsilon_run=facts["epsilon_run"],
+        )
+
+    @property
+    def emulated(self) -> bool:
+        """Whether steps and noise are those of a larger data set than the one at hand."""
+        return bool(self.facts["accounted_rows"] != self.facts["train_rows"])
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether its epsilon is one: counted by a proof that fits what was run, on the data that were used."""
+        return self.facts["budgeted"] and not self.emulated and self.facts["accountant"] in PRIVATE_ACCOUNTANTS
 
     @property
     def planned(self) -> int:
@@ -136,7 +165,10 @@ class Section:
 
 
 def sections(runs: pd.DataFrame, preferred: str | None = None) -> list[Section]:
-    """The runs by protocol. First, for each data set, the preferred variant, else the default, else the fullest."""
+    """The runs by protocol. First, for each data set, the preferred variant, else the default, else the fullest.
+
+    An emulated data set comes first only where there is no other: its epsilons are no guarantee.
+    """
     seeds = int(runs.groupby(["variant", "dataset", "strategy", "k", "epsilon", "point"])["seed"].nunique().max())
     found = {
         dataset: list(dict.fromkeys(rows.loc[rows["budgeted"], "variant"])) or list(dict.fromkeys(rows["variant"]))
@@ -162,7 +194,9 @@ def _main(runs: pd.DataFrame, dataset: str, variants: list[str], preferred: str 
     for wanted in (preferred, "default"):
         if wanted in variants:
             return str(wanted)
-    counts = runs[(runs["dataset"] == dataset) & runs["variant"].isin(variants)]["variant"].value_counts()
+    mine = runs[(runs["dataset"] == dataset) & runs["variant"].isin(variants)]
+    real = mine[mine["accounted_rows"] == mine["train_rows"]]
+    counts = (mine if real.empty else real)["variant"].value_counts()
     return str(counts.index[0])
 
 

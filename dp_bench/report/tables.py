@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dp_bench import published
 from dp_bench.accounting import PRIVATE_ACCOUNTANTS
+from dp_bench.budget import truly
 from dp_bench.report import architectures, names
 from dp_bench.report.results import Grid, Key, Results
 from dp_bench.report.table import Table
@@ -151,8 +152,8 @@ def _no_dp(mine: Results, dataset: str, k: int) -> str:
 
 def not_private(grids: Iterable[Grid]) -> str:
     """What a title must add where an epsilon is no guarantee."""
-    counted_otherwise = any(g.facts["budgeted"] and g.facts["accountant"] not in PRIVATE_ACCOUNTANTS for g in grids)
-    return " (rdp_wor: not private)" if counted_otherwise else ""
+    reasons = {"emulated" if g.emulated else "rdp_wor" for g in grids if g.facts["budgeted"] and not g.guaranteed}
+    return f" ({', '.join(sorted(reasons))}: not private)" if reasons else ""
 
 
 def budget_words(grids: Iterable[Grid]) -> str:
@@ -162,6 +163,29 @@ def budget_words(grids: Iterable[Grid]) -> str:
         return "Nothing here is private."
     deltas = " or ".join(sorted({f"{grid.facts['delta']:g}" for grid in private}))
     words = f"ε is spent by the whole grid, at δ = {deltas}; seeds are not charged."
-    if any(grid.facts["accountant"] not in PRIVATE_ACCOUNTANTS for grid in private):
-        words += " NOT PRIVATE: counted by rdp_wor, which proves no guarantee; for comparison with the paper only."
-    return words
+    return " ".join([words, *no_guarantees(private)])
+
+
+def no_guarantees(grids: Iterable[Grid]) -> list[str]:
+    """What must be said of the epsilons of these grids that are no guarantee, with the true ones."""
+    found = []
+    emulated = [grid for grid in grids if grid.facts["budgeted"] and grid.emulated]
+    if emulated:
+        rows = " or ".join(sorted({f"{grid.facts['train_rows']:,}" for grid in emulated}))
+        found.append(
+            f"NOT PRIVATE, emulated: ε is the paper's setting, not a guarantee for this data. On the {rows} examples "
+            f"that batches are drawn from, the true ε is {_true_epsilons(emulated)}."
+        )
+    if any(grid.facts["budgeted"] and grid.facts["accountant"] not in PRIVATE_ACCOUNTANTS for grid in grids):
+        found.append("NOT PRIVATE: counted by rdp_wor, which proves no guarantee; for comparison with the paper only.")
+    return found
+
+
+def _true_epsilons(grids: Iterable[Grid]) -> str:
+    spent: dict[float, list[float]] = {}
+    for grid in grids:
+        assert grid.allocation is not None
+        spent.setdefault(grid.key.epsilon, []).append(truly(grid.allocation, grid.facts["train_rows"]).grid)
+    return ", ".join(
+        f"{min(values):.2f} to {max(values):.2f} where {epsilon:g} is set" for epsilon, values in sorted(spent.items())
+    )
