@@ -5,14 +5,16 @@ import csv
 import fcntl
 import hashlib
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dp_bench.cache import write_atomically
 from dp_bench.errors import UserError
+from dp_bench.sealed import as_json, read_sealed, write_sealed
 from dp_bench.spec import RunSpec, comparable
+
+__all__ = ["RunFolder", "read_sealed", "write_sealed"]
 
 _MAGIC = b"dp_bench checkpoint 1\n"
 
@@ -94,37 +96,11 @@ class RunFolder:
         write_atomically(self.path / f"{name}.pt", payload)
 
     def write_provenance(self, facts: Mapping[str, Any]) -> None:
-        write_atomically(self.path / "provenance.json", _json(facts))
+        write_atomically(self.path / "provenance.json", as_json(facts))
 
     def finish(self, result: Mapping[str, Any]) -> None:
         write_sealed(self.path / "result.json", {**result, "digest": self.spec.digest()})
         (self.path / "checkpoint.pt").unlink(missing_ok=True)
-
-
-def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
-    """JSON with the checksum of everything else in it."""
-    write_atomically(path, _json({**content, "sha256": _seal(content)}))
-
-
-def read_sealed(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-        seal = content.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise UserError(
-            f"{path}: found no whole JSON object with a checksum; delete its folder to run it again"
-        ) from None
-    if seal != _seal(content):
-        raise UserError(f"{path}: found content that does not fit its checksum; delete its folder to run it again")
-    return dict(content)
-
-
-def _seal(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
 def _differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

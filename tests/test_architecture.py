@@ -14,6 +14,7 @@ ROOMS = [
     "errors",
     "cache",
     "memo",
+    "sealed",
     "tasks",
     "queries",
     "strategies",

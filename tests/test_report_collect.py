@@ -11,7 +11,8 @@ from report_helpers import made_up_spec, small_store, write_run
 from dp_bench.errors import UserError
 from dp_bench.report.collect import collect, read_metrics
 from dp_bench.report.results import Key, sections, without_private_choices
-from dp_bench.store import RunFolder, write_sealed
+from dp_bench.sealed import write_sealed
+from dp_bench.store import RunFolder
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from running import carry_out, contents, data_of, in_a_child, smoke
 
 import dp_bench.cache
+import dp_bench.sealed
 import dp_bench.store
 from dp_bench.errors import UserError
 from dp_bench.store import RunFolder
@@ -61,7 +63,11 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
         writes += 1
         real(path, content, mode)
 
-    monkeypatch.setattr(dp_bench.store, "write_atomically", counted)
+    def write_with(writer: Callable[..., None]) -> None:
+        for module in (dp_bench.store, dp_bench.sealed):
+            monkeypatch.setattr(module, "write_atomically", writer)
+
+    write_with(counted)
     carry_out(spec, tmp_path / "counted", dataset, keep="best")
     assert writes > 10
 
@@ -81,9 +87,9 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
                     os._exit(9)
                 real(path, content, mode)
 
-            monkeypatch.setattr(dp_bench.store, "write_atomically", lethal)
+            write_with(lethal)
             assert in_a_child(lambda root=root: carry_out(spec, root, dataset, keep="best")) == 9
-            monkeypatch.setattr(dp_bench.store, "write_atomically", real)
+            write_with(real)
             carry_out(spec, root, dataset, keep="best")
             assert contents(root) == expected
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dp_bench.cache import cache_folder
 from dp_bench.data.look import Found
-from dp_bench.data.sealed import read_sealed, write_sealed
 from dp_bench.data.text import read_news, read_vectors, word_ids
 from dp_bench.errors import UserError
+from dp_bench.sealed import read_sealed_bytes, write_sealed_bytes
 
 MAX_WORDS = 64
 """Words kept of each text; nine in ten AG News texts are shorter."""
@@ -42,14 +42,14 @@ def check_words(words: int) -> None:
 def tokenised_news(files: Mapping[str, Found]) -> News:
     """AG News tokenised, from the cache if it was made from these very files."""
     path = _cache_path(files)
-    stored = read_sealed(path)
+    stored = read_sealed_bytes(path)
     if stored is not None:
         with np.load(io.BytesIO(stored), allow_pickle=False) as arrays:
             return News(**arrays)
     news = _tokenise(files)
     buffer = io.BytesIO()
     np.savez(buffer, **asdict(news))
-    write_sealed(path, buffer.getvalue())
+    write_sealed_bytes(path, buffer.getvalue())
     return news
 
 

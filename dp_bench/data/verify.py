@@ -11,9 +11,9 @@ from pathlib import Path
 
 from dp_bench.cache import cache_folder
 from dp_bench.data.facts import File, Version
-from dp_bench.data.sealed import read_sealed, write_sealed
 from dp_bench.data.unpack import CannotUnpack, unpacked_bytes
 from dp_bench.errors import UserError
+from dp_bench.sealed import read_sealed_bytes, write_sealed_bytes
 
 _RACY_SECONDS = 2.0
 """A file changed this recently might change again within the same tick of its time stamp: it is not remembered."""
@@ -58,7 +58,7 @@ def identify(path: Path, file: File) -> Identity:
     _, identity = read_verified(path, file)
     if _signature(path) == before and not _changed_just_now(path):
         entry = {"signature": before, "fingerprints": identity.fingerprints}
-        write_sealed(memory, json.dumps(entry).encode())
+        write_sealed_bytes(memory, json.dumps(entry).encode())
     return identity
 
 
@@ -122,7 +122,7 @@ def _memory_of(path: Path) -> Path:
 
 
 def _recall(memory: Path, signature: list[int]) -> dict[str, str] | None:
-    content = read_sealed(memory)
+    content = read_sealed_bytes(memory)
     if content is None:
         return None
     entry = json.loads(content)

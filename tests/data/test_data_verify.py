@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from data_helpers import TRAIN_IMAGES, write_files
 
-from dp_bench.data import command, describe, sealed, unpack, verify
+from dp_bench import sealed
+from dp_bench.data import command, describe, unpack, verify
 from dp_bench.data.facts import COLLECTIONS_OF
 from dp_bench.data.look import look_in
 from dp_bench.errors import UserError
@@ -69,9 +70,9 @@ class TestWhatIsRemembered:
         write_files(own / "mnist", tiny)
         first = describe("mnist")
         for memory in (tmp_path / "cache/verified").iterdir():
-            entry = json.loads(sealed.read_sealed(memory) or b"")
+            entry = json.loads(sealed.read_sealed_bytes(memory) or b"")
             entry["fingerprints"]["sha256"] = "0" * 64
-            sealed.write_sealed(memory, json.dumps(entry).encode())
+            sealed.write_sealed_bytes(memory, json.dumps(entry).encode())
         assert describe("mnist") == first
         assert len(reads) == 8
 
