@@ -13,7 +13,7 @@ from dp_bench.config import Config, parse
 from dp_bench.errors import UserError
 from dp_bench.progress import Show, follow, silently
 from dp_bench.spec import RunSpec, specs
-from dp_bench.store import RunFolder
+from dp_bench.store import RunFolder, models_note
 from dp_bench.tasks import TASKS
 
 
@@ -35,12 +35,13 @@ def _run_configuration(config: Config) -> None:
     root = Path(config.runs)
     for spec in runs:  # every seed is checked before the first one starts
         RunFolder(root, spec).check_spec()
-    if config.quiet:
+    if config.quiet:  # a sweep says what there is to say
         _finished_or_trained(runs, root, config.checkpoint.keep, silently)
         return
     print("\n".join(_introduction(runs[0])))
     results = _finished_or_trained(runs, root, config.checkpoint.keep, follow)
-    print("\n".join(_summary(runs, root, results)))
+    notes = models_note(config.checkpoint.keep, [RunFolder(root, spec) for spec in runs])
+    print("\n".join([*_summary(runs, root, results), *notes]))
 
 
 def _finished_or_trained(

@@ -45,6 +45,7 @@ class Job:
     overrides: tuple[str, ...]
     runs: tuple[RunSpec, ...]
     root: Path  # absolute: a worker may be started in another folder
+    keep: str = "none"  # which models are wanted of it
 
     @property
     def identity(self) -> object:
@@ -107,7 +108,7 @@ def _expanded(combination: dict[str, str], choices: Choices, composed: "_Composi
         runs[0].build_strategy()
         settings = [f"strategy.{name}={value!r}" for name, value in point.items() if name not in given]
         settings += [f"grid.times={times}", f"runs={_quoted(root)}", "quiet=true"]
-        yield Job((*_overrides(combination), *settings), runs, root)
+        yield Job((*_overrides(combination), *settings), runs, root, config.checkpoint.keep)
 
 
 def _wanted(

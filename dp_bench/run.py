@@ -19,7 +19,7 @@ from dp_bench.data.tensors import Dataset
 from dp_bench.errors import UserError
 from dp_bench.progress import Show
 from dp_bench.spec import RunSpec
-from dp_bench.store import RunFolder
+from dp_bench.store import RunFolder, metrics_digest, model_name
 from dp_bench.tasks import TASKS
 from dp_bench.training import Training
 
@@ -70,9 +70,12 @@ def _evaluate_and_save(
     row = training.rows[-1]
     # Models before the checkpoint that follows them: a kill in between only writes the same bytes again.
     if keep == "all":
-        folder.keep_model(f"step{training.step:05d}", training.parameters())
-    if keep == "best" and row is _best(training):
-        folder.keep_model("best", training.parameters())
+        folder.keep_model(model_name(training.step), training.parameters())
+    if row is _best(training):
+        if keep == "best":
+            folder.keep_model("best", training.parameters())
+        else:  # an earlier session may have kept one, which now is not the best
+            folder.drop_model("best")
     folder.write_checkpoint(training.checkpoint())
     folder.write_metrics(training.rows)
     progress(training.step, row)
@@ -100,6 +103,7 @@ def _result(spec: RunSpec, training: Training) -> dict[str, Any]:
         "status": "finished" if reason is None else "diverged",
         "reason": reason,
         "metric": task.metric,
+        "metrics_sha256": metrics_digest(training.rows),
         "best": {"step": best["step"], "value": _plain(best[task.metric])},
         "final": {"step": last["step"], "value": _plain(last[task.metric])},
         # A run that stopped early was allowed to go on: it is charged all its steps.

@@ -5,7 +5,7 @@ import csv
 import fcntl
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,7 @@ class RunFolder:
         return result
 
     def write_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_atomically(self.path / "metrics.csv", text.getvalue().encode())
+        write_atomically(self.path / "metrics.csv", _csv(rows))
 
     def write_checkpoint(self, payload: bytes) -> None:
         digest = hashlib.sha256(payload).hexdigest().encode()
@@ -95,12 +91,54 @@ class RunFolder:
     def keep_model(self, name: str, payload: bytes) -> None:
         write_atomically(self.path / f"{name}.pt", payload)
 
+    def drop_model(self, name: str) -> None:
+        (self.path / f"{name}.pt").unlink(missing_ok=True)
+
+    def lacks_models(self, keep: str) -> bool:
+        """Whether the run is done without every model that `keep` asks for: only training leaves models behind."""
+        if keep == "none" or (result := self.result()) is None:
+            return False
+        wanted = ["best"]
+        if keep == "all":
+            last = result["final"]["step"]
+            wanted = [model_name(step) for step in (*range(0, last, self.spec.train.evaluate_every), last)]
+        return not all((self.path / f"{name}.pt").exists() for name in wanted)
+
     def write_provenance(self, facts: Mapping[str, Any]) -> None:
         write_atomically(self.path / "provenance.json", as_json(facts))
 
     def finish(self, result: Mapping[str, Any]) -> None:
         write_sealed(self.path / "result.json", {**result, "digest": self.spec.digest()})
         (self.path / "checkpoint.pt").unlink(missing_ok=True)
+
+
+def model_name(step: int) -> str:
+    return f"step{step:05d}"
+
+
+def metrics_digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The checksum of the metrics.csv with these rows: `result.json` carries it."""
+    return hashlib.sha256(_csv(rows)).hexdigest()
+
+
+def models_note(keep: str, folders: Iterable[RunFolder]) -> list[str]:
+    """One line where runs are done without the models asked for; nothing else would say so."""
+    without = [folder for folder in folders if folder.lacks_models(keep)]
+    if not without:
+        return []
+    models = "best.pt" if keep == "best" else "a model of every evaluation"
+    return [
+        f"note: checkpoint.keep={keep}: found no {models} in {len(without)} of the finished runs, the first "
+        f"{without[0].path}: trained, or partly so, before it was asked for; another runs=FOLDER trains anew"
+    ]
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def _differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

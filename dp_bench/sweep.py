@@ -12,7 +12,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from dp_bench.errors import JobsFailed, UserError
 from dp_bench.ledger import ledger
 from dp_bench.plan import Job
-from dp_bench.store import RunFolder
+from dp_bench.store import RunFolder, models_note
 from dp_bench.watch import watching
 
 Launch = Callable[..., Sequence[JobReturn]]
@@ -31,6 +31,9 @@ def sweep(planned: Sequence[Job], launch: Launch) -> None:
             folder.check_spec()
     with watching(planned):
         failures = _carry_out([job for job in planned if not _is_done(job)], launch)
+    for keep in dict.fromkeys(job.keep for job in planned):
+        done = [folder for job in planned if job.keep == keep and _is_done(job) for folder in job.folders]
+        print("".join(f"{line}\n" for line in models_note(keep, done)), end="", file=sys.stderr)
     if failures:
         reasons = "\n".join(f"  {job.runs[0].folder.parent}: {reason}" for job, reason in failures.items())
         raise JobsFailed(f"{len(failures)} of {len(planned)} configurations failed:\n{reasons}")

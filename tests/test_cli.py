@@ -97,6 +97,23 @@ def test_a_run_says_what_it_is_and_a_second_one_does_not_train(
 
 
 @pytest.mark.usefixtures("without_data")
+def test_models_that_a_finished_run_did_not_keep_are_missed_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sweep = ["run", "-m", *SMOKE[1:], "privacy.epsilon=3", "hydra/launcher=basic"]
+    for command in (SMOKE, sweep):
+        finished, fresh = ([*command, f"runs={tmp_path / name}"] for name in ("runs", f"fresh{len(command)}"))
+        assert main(finished) == 0
+        assert "checkpoint.keep" not in "".join(capfd.readouterr())
+        assert main([*finished, "checkpoint.keep=best"]) == 0
+        (note,) = (line for line in "".join(capfd.readouterr()).splitlines() if "checkpoint.keep" in line)
+        assert note.startswith("note: checkpoint.keep=best: found no best.pt in 2 of the finished runs")
+        assert "runs=FOLDER" in note
+        assert main([*fresh, "checkpoint.keep=best"]) == 0
+        assert "checkpoint.keep" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.usefixtures("without_data")
 def test_a_grid_can_be_widened_as_the_refusal_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*SMOKE, f"runs={tmp_path}", "seeds=[0]", "strategy.lr=0.5", "grid.also.lr=[0.5]"]) == 0
     assert "for 6 candidates" in capfd.readouterr().out

@@ -73,6 +73,21 @@ def test_damage_is_named_and_skipped(store: Path) -> None:
     assert "unknown" in set(collection.runs["commit"])  # a run whose provenance is damaged still counts
 
 
+def test_metrics_that_are_not_what_was_measured_are_named_and_skipped(store: Path) -> None:
+    grid = store / "paper/default/mnist/online/k5/eps3/lr=0.3162"
+    metrics = grid / "seed0/metrics.csv"
+    metrics.write_text(metrics.read_text().replace("0.9119", "0.9919"))
+    (grid / "seed1/metrics.csv").unlink()
+    result = json.loads((grid / "seed2/result.json").read_text())
+    write_sealed(grid / "seed2/result.json", {n: v for n, v in result.items() if n not in ("sha256", "metrics_sha256")})
+    (grid / "seed2/metrics.csv").unlink()  # of an older version, whose results say nothing of them
+    damaged, lost = collect(store, "paper").skipped
+    assert damaged.folder.endswith("lr=0.3162/seed0")
+    assert damaged.reason.startswith("metrics.csv does not fit")
+    assert lost.folder.endswith("lr=0.3162/seed1")
+    assert lost.reason.startswith("metrics.csv cannot be read")
+
+
 def test_foreign_specs_are_skipped(store: Path) -> None:
     folder = store / "paper/default/mnist/online/k5/eps3/lr=0.3162/seed0"
     for content in (

@@ -1,5 +1,6 @@
 """A run: the same bits every time, wherever it is killed; nothing repeated, nothing hidden."""
 
+import hashlib
 import json
 import os
 import random
@@ -124,7 +125,7 @@ def test_a_run_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
     assert carry_out(spec, tmp_path, dataset) is not None
 
 
-def interrupted(spec, root: Path, dataset) -> Path:
+def interrupted(spec, root: Path, dataset, keep: str = "none") -> Path:
     """A run that stopped after its third evaluation."""
 
     class Stop(Exception):
@@ -137,7 +138,7 @@ def interrupted(spec, root: Path, dataset) -> Path:
     from dp_bench.run import run
 
     with pytest.raises(Stop):
-        run(spec, root, dataset, stop)
+        run(spec, root, dataset, stop, keep)
     return root / spec.folder / "checkpoint.pt"
 
 
@@ -250,6 +251,47 @@ def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
     training.model.module.load_state_dict(kept)
     training.evaluate(0.0)
     assert training.rows[-1]["accuracy"] == max(metric)
+
+
+@pytest.mark.parametrize(("first", "then", "lacking"), [("none", "best", False), ("none", "all", True)])
+def test_models_wanted_of_a_run_that_was_half_done(first: str, then: str, lacking: bool, tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    interrupted(spec, tmp_path, dataset, first)
+    result = carry_out(spec, tmp_path, dataset, then)
+    folder = RunFolder(tmp_path, spec)
+    best_came_later = result["best"]["step"] > 4
+    assert folder.lacks_models(then) is (lacking or not best_came_later)
+    assert (folder.path / "best.pt").exists() is (then == "best" and best_came_later)
+
+
+@pytest.mark.parametrize("keep", ["best", "all"])
+def test_a_run_that_kept_its_models_from_the_start_lacks_none(keep: str, tmp_path: Path) -> None:
+    spec = smoke("online", "train.epochs=0.35")[0]  # ends between two evaluations
+    carry_out(spec, tmp_path, data_of(spec), keep)
+    assert not RunFolder(tmp_path, spec).lacks_models(keep)
+    assert RunFolder(tmp_path, spec).lacks_models("all" if keep == "best" else "best")
+
+
+def test_a_model_that_is_the_best_no_more_is_not_kept_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept before a kill, then bettered by a session that keeps nothing."""
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    monkeypatch.setattr("dp_bench.run._best", lambda training: training.rows[-1])  # better each time
+    interrupted(spec, tmp_path, dataset, "best")
+    folder = RunFolder(tmp_path, spec)
+    assert (folder.path / "best.pt").exists()
+    carry_out(spec, tmp_path, dataset, "none")
+    assert folder.lacks_models("best")
+
+
+def test_a_result_names_the_checksum_of_its_metrics(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    dataset = data_of(spec)
+    interrupted(spec, tmp_path, dataset)
+    result = carry_out(spec, tmp_path, dataset)
+    written = (tmp_path / spec.folder / "metrics.csv").read_bytes()
+    assert result["metrics_sha256"] == hashlib.sha256(written).hexdigest()
 
 
 def test_another_runs_result_is_not_believed(tmp_path: Path) -> None:

@@ -141,7 +141,23 @@ def _read(root: Path, folder: str) -> "dict[str, Any] | Skipped":
     digest = hashlib.sha256(json.dumps(comparable(protocol), sort_keys=True).encode()).hexdigest()
     if result is not None and result["digest"] != digest:
         return Skipped(folder, "result.json is of another protocol than spec.json; delete the folder to run it again")
+    if result is not None and (damage := _metrics_damage(path, result)):
+        return Skipped(folder, f"{damage}; delete the folder to run it again")
     return row
+
+
+def _metrics_damage(path: Path, result: Mapping[str, Any]) -> str | None:
+    """What is wrong with a finished run's metrics.csv; results of older versions do not say what it should hold."""
+    expected = result.get("metrics_sha256")
+    if expected is None:
+        return None
+    try:
+        content = (path / "metrics.csv").read_bytes()
+    except OSError as error:
+        return f"metrics.csv cannot be read: {error.strerror}"
+    return (
+        None if hashlib.sha256(content).hexdigest() == expected else "metrics.csv does not fit result.json's checksum"
+    )
 
 
 def _provenance(path: Path) -> dict[str, Any]:
