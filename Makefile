@@ -11,7 +11,7 @@ export DP_BENCH_DATA ?= $(abspath $(SHARED_DATA))
 PROFILE ?= quick
 reproduce_quick := grid.k=5
 
-.PHONY: help setup test lint bench reproduce report clean
+.PHONY: help setup test lint bench reproduce report reference clean
 
 help: ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -37,6 +37,10 @@ reproduce: setup ## train what PROFILE says, then report it (resumable: the same
 
 report: setup ## tables, figures and page from what is in runs/
 	$(BIN)/dp-bench report --profile $(PROFILE)
+
+reference: setup ## keep the finished runs of PROFILE=verify under reports/reference, report them, put the table into the README
+	$(BIN)/dp-bench report --profile verify --keep reports/reference/runs
+	$(BIN)/dp-bench report --runs reports/reference/runs --profile verify --out reports/reference --readme README.md
 
 bench: setup ## milliseconds a step, against plain PyTorch and Opacus
 	$(BIN)/python benchmarks/step.py

@@ -6,13 +6,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dp_bench.errors import UserError
-from dp_bench.report import evidence, figures, names, privacy, privacy_figures, provenance, score_tables, tables
+from dp_bench.report import (
+    commands,
+    evidence,
+    figures,
+    names,
+    privacy,
+    privacy_figures,
+    provenance,
+    score_tables,
+    tables,
+)
 from dp_bench.report.chart import Chart
 from dp_bench.report.collect import Collection, read_metrics
 from dp_bench.report.results import Section, sections
 from dp_bench.report.scorecard import rankings, scorecard, tallies
 from dp_bench.report.table import Table
 from dp_bench.store import read_sealed
+
+# A whole sweep is run again by its own command, not point by point.
+_COMMANDS_WORTH_LISTING = 500
 
 
 @dataclass
@@ -114,6 +127,8 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
         coverage.paragraphs = ["Grids of the paper of which nothing is there:", *absent]
     diverged = provenance.divergences(results, section.runs)
     coverage.items += [diverged] if diverged else []
+    again = commands.table(results)
+    coverage.items += [again] if len(again.rows) <= _COMMANDS_WORTH_LISTING else []
 
     return Chapter(
         title=section.slug or "Main protocol",

@@ -14,6 +14,7 @@ _EXAMPLES = """examples:
   dp-bench report --profile smoke --out /tmp/report
   dp-bench report --accountants pld,prv              consult these too (a quarter of a minute a grid, once)
   dp-bench report --variant strategy.momentum=0      compare this variant with the paper first
+  dp-bench report --profile verify --keep kept       copy the finished runs to kept/verify as well
 
 It works on whatever is there, and says what is missing.
 """
@@ -35,24 +36,40 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--accountants", default="", help=f"slow ones to consult, of {', '.join(_SLOW_ACCOUNTANTS)}; remembered"
     )
+    parser.add_argument("--keep", type=Path, help="copy the finished runs there, without checkpoints and models")
+    parser.add_argument("--readme", type=Path, help="write the table of results between the marks of this file")
     options = parser.parse_args(argv)
     asked = [name for name in options.accountants.split(",") if name]
     for name in asked:
         if name not in _SLOW_ACCOUNTANTS:
             raise UserError(f"--accountants: found {name!r}, expected any of {', '.join(_SLOW_ACCOUNTANTS)}")
-    page = make_report(options.runs, options.profile, options.out, options.variant, asked)
+    page = make_report(
+        options.runs, options.profile, options.out, options.variant, asked, keep=options.keep, readme=options.readme
+    )
     print(f"kept in {page}")
     return 0
 
 
-def make_report(runs: Path, profile: str, out: Path, variant: str | None = None, asked: Sequence[str] = ()) -> Path:
-    """Write `out`/`profile`/ and return its page."""
+def make_report(
+    runs: Path,
+    profile: str,
+    out: Path,
+    variant: str | None = None,
+    asked: Sequence[str] = (),
+    *,
+    keep: Path | None = None,
+    readme: Path | None = None,
+) -> Path:
+    """Write `out`/`profile`/ and return its page; copy the finished runs to `keep`, their table into `readme`."""
     # Help must not wait for pandas and matplotlib.
     from dp_bench.report import html
     from dp_bench.report.build import build
     from dp_bench.report.collect import collect
     from dp_bench.report.draw import save_all
+    from dp_bench.report.keep import copy_runs
     from dp_bench.report.names import plural
+    from dp_bench.report.readme import update as update_readme
+    from dp_bench.report.results import sections
     from dp_bench.report.table import write
 
     started = time.monotonic()
@@ -81,6 +98,10 @@ def make_report(runs: Path, profile: str, out: Path, variant: str | None = None,
         write(item, folder / "tables")  # type: ignore[arg-type]
     write_atomically(folder / "data" / "runs.csv", collection.runs.drop(columns="belongs").to_csv(index=False).encode())
     write_atomically(folder / "index.html", html.page(report, folder).encode())
+    if keep is not None:
+        copy_runs(collection, keep)
+    if readme is not None:
+        update_readme(readme, sections(collection.runs, variant))
     tell("done")
     return folder / "index.html"
 

@@ -35,7 +35,27 @@ def headline(scores: Sequence[Score]) -> str:
         return f"None of the {len(values)} published results at k = 5 and 9 has been run yet."
     return (
         f"Of {len(values)} published results (values or divergences at k = 5 and 9), {len(run)} have been run: "
-        f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published."
+        f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published"
+        f"{_of_them_tuned(run)}. {_divergences(values)}"
+    )
+
+
+def _of_them_tuned(run: Sequence[Score]) -> str:
+    tuned = [score for score in run if score.tuned]
+    if not tuned:
+        return ""
+    good = sum(score.verdict == REPRODUCED for score in tuned)
+    return f" ({len(tuned)} of them, {good} reproduced, were used to choose between readings of the paper: tuned)"
+
+
+def _divergences(values: Sequence[Score]) -> str:
+    published = [score for score in values if score.cell.status == "diverged"]
+    run = [score for score in published if score.verdict != NOT_RUN]
+    if not run:
+        return f"None of the {len(published)} published divergences among them has been run."
+    same = sum(score.verdict == REPRODUCED for score in run)
+    return (
+        f"Of {len(published)} published divergences among them, {len(run)} have been run and {same} diverge here too."
     )
 
 
@@ -100,7 +120,11 @@ def full(scores: Sequence[Score], budget: str) -> Table:
         ),
         tuple(_row(score) for score in scores),
         (("", 4), ("paper", 2), ("here", 3), ("", 5)),
-        notes=(budget,),
+        notes=(
+            "Tuned: the cell was used to choose between readings of the paper (docs/fidelity.md), so its agreement is "
+            "partly that choice's doing.",
+            budget,
+        ),
         text_columns=frozenset({0, 1, 4, 6, 11, 12, 13}),
     )
 
@@ -120,7 +144,7 @@ def _row(score: Score) -> tuple[str, ...]:
         f"{len(grid.points)}/{grid.planned}" if grid else "",
         names.metric(score.gain),
         "" if score.deviations is None else deviations(score.deviations),
-        score.verdict,
+        score.verdict + " (tuned)" * (score.tuned and score.verdict != NOT_RUN),
         cell.table,
         note,
     )

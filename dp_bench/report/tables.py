@@ -186,6 +186,5 @@ def _true_epsilons(grids: Iterable[Grid]) -> str:
     for grid in grids:
         assert grid.allocation is not None
         spent.setdefault(grid.key.epsilon, []).append(truly(grid.allocation, grid.facts["train_rows"]).grid)
-    return ", ".join(
-        f"{min(values):.2f} to {max(values):.2f} where {epsilon:g} is set" for epsilon, values in sorted(spent.items())
-    )
+    ranges = {e: sorted({f"{min(values):.2f}", f"{max(values):.2f}"}, key=float) for e, values in spent.items()}
+    return ", ".join(f"{' to '.join(ends)} where {epsilon:g} is set" for epsilon, ends in sorted(ranges.items()))

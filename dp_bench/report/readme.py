@@ -1,0 +1,83 @@
+"""The table of results in a README: written into it by the reporter, between two marks, never by hand."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from dp_bench.cache import write_atomically
+from dp_bench.errors import UserError
+from dp_bench.report import names
+from dp_bench.report.results import Section
+from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
+from dp_bench.report.tables import no_guarantees
+from dp_bench.strategies import STRATEGIES
+
+START, END = "<!-- results: written by dp-bench report -->", "<!-- end of results -->"
+_COLUMNS = ("data set", "strategy", "ε", "published", "here", "verdict", "seeds", "all cells run")
+
+
+def update(path: Path, sections: Sequence[Section]) -> None:
+    """Replace what stands between the marks of the file."""
+    text = path.read_text()
+    if text.count(START) != 1 or text.count(END) != 1:
+        raise UserError(f"{path}: found no place for the results, expected one line {START!r} and one {END!r}")
+    before, rest = text.split(START)
+    after = rest.split(END)[1]
+    write_atomically(path, f"{before}{START}\n\n{block(sections)}\n{END}{after}".encode())
+
+
+def block(sections: Sequence[Section]) -> str:
+    """Per protocol, data set and strategy: the smallest budget that was run at k = 5 (else another k), and a count."""
+    lines = ["| " + " | ".join(_COLUMNS) + " |", "| --- | --- | --: | --: | --: | --- | --: | --- |"]
+    notes: dict[str, None] = {}
+    for section in sections:
+        rows = _rows(section)
+        lines += rows
+        if rows:
+            notes |= dict.fromkeys(_notes(section))
+    return "\n".join([*lines, "", *(f"{note}\n" for note in notes)])
+
+
+def _rows(section: Section) -> list[str]:
+    scores = [
+        score
+        for score in scorecard(section.results)
+        if score.verdict != NOT_RUN and score.cell.status != "point" and STRATEGIES[score.cell.strategy].private
+    ]
+    groups: dict[tuple[str, str], list[Score]] = {}
+    for score in scores:
+        groups.setdefault((score.cell.dataset, score.cell.strategy), []).append(score)
+    return ["| " + " | ".join(_row(members)) + " |" for members in groups.values()]
+
+
+def _row(members: list[Score]) -> tuple[str, ...]:
+    score = min(members, key=lambda s: (s.cell.k, s.cell.epsilon))
+    cell = score.cell
+    assert score.grid is not None
+    mark = " (emulated)" if score.grid.emulated else " (rdp_wor)" if not score.grid.guaranteed else ""
+    counts = [f"{n} {v}" for v in (REPRODUCED, BETTER, WORSE) if (n := sum(s.verdict == v for s in members))]
+    return (
+        names.dataset(cell.dataset) + mark,
+        names.strategy(cell.strategy),
+        f"{cell.epsilon:g}",
+        _value(cell.mean, cell.sd),
+        _value(score.mean, score.sd),
+        score.verdict + " (tuned)" * score.tuned,
+        str(score.point.seeds if score.point else score.grid.seeds),
+        f"{len(members)}: {', '.join(counts)}",
+    )
+
+
+def _notes(section: Section) -> list[str]:
+    notes = no_guarantees(list(section.results.values()))
+    for grid in section.results.values():
+        if grid.facts["source_kind"] != "complete":
+            caveats = "; ".join(json.loads(grid.facts["caveats"]))
+            notes.append(f"{names.dataset(grid.key.dataset)} here: {caveats}.")
+    return list(dict.fromkeys(notes))
+
+
+def _value(mean: float | None, sd: float | None) -> str:
+    if mean is None:
+        return "diverged"
+    return names.metric(mean) + (f" ± {names.metric(sd)}" if sd is not None else "")
