@@ -56,6 +56,8 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    if outputs.shape != targets.shape:  # torch would broadcast, and compare each output with every target
+        raise ValueError(f"targets: found shape {tuple(targets.shape)}, expected the outputs' {tuple(outputs.shape)}")
     return (outputs - targets).square().flatten(1).mean(1)
 
 

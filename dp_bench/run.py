@@ -23,6 +23,7 @@ from dp_bench.store import RunFolder, metrics_digest, model_name
 from dp_bench.tasks import TASKS
 from dp_bench.training import Training
 
+_SOURCES = ("dp_bench", "conf", "hydra_plugins", "pyproject.toml", "constraints.txt")  # what a result may depend on
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
@@ -164,15 +165,22 @@ def _provenance(training: Training, started: float) -> dict[str, Any]:
     }
 
 
-def _commit() -> str | None:
+def _commit(source_tree: Path = Path(__file__).parent.parent) -> str | None:
     """The commit of the source tree, "+" if it was changed since; None for an installed package."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    if not (source_tree / "pyproject.toml").exists():  # installed, perhaps below another project's repository
+        return None
+    # A new strategy or configuration file is a change as well, hence status and not diff.
+    status = ["status", "--porcelain", "--", *_SOURCES]
     try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "."], check=False).returncode != 0
+        commit, changes = (_git(source_tree, *words) for words in (["rev-parse", "HEAD"], status))
     except (OSError, subprocess.CalledProcessError):
         return None
-    return commit + "+" * changed
+    return commit + "+" * bool(changes)
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(folder), *words]  # a look must not be in anyone's way
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _plain(value: float) -> float | None:

@@ -31,4 +31,6 @@ def poisson(dataset_size: int, rate: float, generator: torch.Generator) -> Tenso
 
 def fixed_size(dataset_size: int, batch_size: int, generator: torch.Generator) -> Tensor:
     """Exactly `batch_size` indices without replacement, as Algorithm 1 prints; only for comparison with the paper."""
+    if batch_size > dataset_size:
+        raise ValueError(f"batch_size: found {batch_size}, expected at most the {dataset_size} examples there are")
     return torch.randperm(dataset_size, generator=generator)[:batch_size]

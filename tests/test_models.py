@@ -133,6 +133,11 @@ def test_recipes(name, metric):
     assert recipe.scores is getattr(models, metric)
 
 
+def test_an_error_between_shapes_that_differ_is_refused():
+    with pytest.raises(ValueError, match=r"targets: found shape \(4, 28, 28\), expected the outputs' \(4, 1, 28, 28\)"):
+        models.mean_squared_error(torch.zeros(4, 1, 28, 28), torch.zeros(4, 28, 28))
+
+
 def test_recipes_pass_their_choices_on():
     assert count(models.recipe("bag_of_words", words=15).build()) == 113_156
     assert isinstance(models.recipe("cnn", output_activation=True).build()[-1], nn.ReLU)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import dp_bench.cache
 import dp_bench.sealed
 import dp_bench.store
 from dp_bench.errors import UserError
+from dp_bench.run import _commit, run
 from dp_bench.store import RunFolder
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training import Training
@@ -134,8 +136,6 @@ def interrupted(spec, root: Path, dataset, keep: str = "none") -> Path:
     def stop(step: int, row: object) -> None:
         if step == 4 and row is not None:
             raise Stop
-
-    from dp_bench.run import run
 
     with pytest.raises(Stop):
         run(spec, root, dataset, stop, keep)
@@ -349,3 +349,28 @@ def test_a_tampered_file_is_named(name: str, tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(UserError, match=name.replace(".", r"\.")):
             carry_out(spec, tmp_path, data_of(spec))
+
+
+def test_a_run_names_its_commit_and_whether_anything_it_depends_on_was_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        return subprocess.run(["git", "-C", tmp_path, *who, *words], capture_output=True, text=True, check=True).stdout
+
+    assert _commit(tmp_path) is None, "an installed package"
+    sources = ["dp_bench/x.py", "conf/x.yaml", "hydra_plugins/x.py", "pyproject.toml", "constraints.txt"]
+    for name in (*sources, "README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
+    assert _commit(tmp_path) is None, "no repository"
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    commit = git("rev-parse", "HEAD").strip()
+    (tmp_path / "README.md").write_text("2")
+    assert _commit(tmp_path) == commit
+    for name in (*sources, "conf/new.yaml"):
+        (tmp_path / name).write_text("2")
+        assert _commit(tmp_path) == commit + "+", name
+        (tmp_path / name).write_text("1")
+    (tmp_path / "conf/new.yaml").unlink()
+    assert _commit(tmp_path) == commit

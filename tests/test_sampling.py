@@ -151,3 +151,8 @@ def test_fixed_size_draws_that_many_uniformly_without_replacement():
     both = float((chosen[:, 0] * chosen[:, -1]).sum())
     assert both == pytest.approx(times * pair, abs=Z * math.sqrt(times * pair * (1 - pair)))
     assert torch.equal(sampling.fixed_size(size, size, generator).sort().values, torch.arange(size))
+
+
+def test_a_batch_larger_than_the_data_set_is_refused():
+    with pytest.raises(ValueError, match="found 21, expected at most the 20 examples"):
+        sampling.fixed_size(20, 21, streams.generator("fixed", "batches"))
