@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from dp_bench import __version__
 from dp_bench.errors import JobsFailed, UserError
@@ -12,10 +13,11 @@ HELP = f"""dp-bench {__version__}: private hyperparameter searches at their whol
 
 usage: dp-bench COMMAND [...]
 
-  run     train a configuration, or with -m whole grids  dp-bench run --help
-  plan    what a sweep would run, spend and take         dp-bench plan --help
-  data    find, verify and fetch the data sets           dp-bench data --help
-  report  tables, figures and a page from the runs       dp-bench report --help
+  run        train a configuration, or with -m whole grids  dp-bench run --help
+  plan       what a sweep would run, spend and take         dp-bench plan --help
+  data       find, verify and fetch the data sets           dp-bench data --help
+  report     tables, figures and a page from the runs       dp-bench report --help
+  trade-off  clipping bias against noise; not private       dp-bench trade-off --help
 
 examples:
   dp-bench data
@@ -24,6 +26,7 @@ examples:
   dp-bench run -m experiment=mnist_k5
   dp-bench run -m dataset=mnist,ag_news strategy=online,fixed_threshold grid.k=5,7 privacy.epsilon=3,9
   dp-bench report --profile paper
+  dp-bench trade-off dataset=mnist strategy=online strategy.lr=0.316 grid.k=5 privacy.epsilon=3
 
 Results are kept under runs/; a finished run is never repeated, a killed one goes on where it was.
 """
@@ -51,6 +54,26 @@ keys and their defaults:
 """
 
 
+TRADE_OFF_HELP = """usage: dp-bench trade-off [GROUP=NAME ...] [KEY=VALUE ...]
+
+The paper's figure on the choice of the clipping threshold C: the cosine between the sanitised and the true gradient of
+the next batch, for C from 0.01 to 100, before steps 100, 250, 500, 750 and 950, mean of 20 draws of noise.
+
+NOT PRIVATE: it reads true gradients. Never publish it of data that need protection.
+
+It takes the words of dp-bench run for one configuration, and trains its first seed as run would, as far as the last
+of these steps. The run itself is neither read nor written; an interrupted trade-off starts over. Kept under
+runs/PROFILE/trade_off/DATASET/ in place of an earlier one; dp-bench report then draws it.
+
+examples:
+  dp-bench trade-off dataset=mnist strategy=online strategy.lr=0.316 grid.k=5 privacy.epsilon=3
+  dp-bench trade-off dataset=ag_news strategy=fixed_threshold strategy.lr=0.316 strategy.clip=0.1 seeds=[3]
+  dp-bench trade-off profile=quick dataset=mnist strategy=online strategy.lr=0.316 train.epochs=3
+
+groups and keys: dp-bench run --help
+"""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
@@ -73,8 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             from dp_bench.report.command import main as report
 
             return report(rest)
+        elif command == "trade-off":
+            _trade_off(rest)
         else:
-            raise UserError(f"command: found {command!r}, expected one of run, plan, data, report; see dp-bench --help")
+            known = "run, plan, data, report, trade-off"
+            raise UserError(f"command: found {command!r}, expected one of {known}; see dp-bench --help")
     except UserError as error:
         print(f"dp-bench: {error}", file=sys.stderr)
         return 2
@@ -88,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"dp-bench: {error}; choose another folder, or mend this one", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\ndp-bench: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        then = "nothing was written" if command == "trade-off" else "the same command goes on from the last checkpoint"
+        print(f"\ndp-bench: interrupted; {then}", file=sys.stderr)
         return 130
     return 0
 
@@ -137,7 +164,20 @@ def _plan(arguments: Sequence[str]) -> None:
     )
 
 
-def _hydra(arguments: Sequence[str]) -> None:
+def _trade_off(arguments: Sequence[str]) -> None:
+    if {"-h", "--help"} & set(arguments):
+        print(TRADE_OFF_HELP, end="")
+        return
+    for argument in arguments:
+        if argument == "-m" or argument.startswith(("--multi", "hydra.mode=")):
+            raise UserError(f"{argument}: found a sweep, expected one configuration; leave it out")
+    from dp_bench.trade_off import trade_off_job
+
+    _hydra(arguments, trade_off_job)
+
+
+def _hydra(arguments: Sequence[str], job: Callable[[Any], str | None] | None = None) -> None:
+    """Compose a configuration and give it to `job`, by default that of `dp-bench run`."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf import DictConfig
@@ -149,10 +189,11 @@ def _hydra(arguments: Sequence[str]) -> None:
     config.register()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print and exit by itself; errors are reported here
     sys.argv = ["dp-bench run", *arguments]
+    carry_out = job or run_job
     failures: list[str] = []
 
     def task(composed: DictConfig) -> str | None:
-        failure = run_job(composed)
+        failure = carry_out(composed)
         if failure is not None:  # of a single run; a sweep collects what its jobs return, wherever they ran
             failures.append(failure)
         return failure

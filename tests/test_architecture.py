@@ -37,6 +37,7 @@ ROOMS = [
     "progress",
     "run",
     "job",
+    "trade_off",
     "cost",
     "ledger",
     "watch",

@@ -1,0 +1,232 @@
+"""The paper's clipping trade-off: how near the sanitised gradient is to the true one, against C, during training.
+
+NOT PRIVATE: it compares with true gradients and releases the comparison without noise. So it is a command of its own,
+writes into a folder of its own under that label, and neither reads nor writes the run whose training it repeats.
+"""
+
+import contextlib
+import csv
+import hashlib
+import io
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from omegaconf import DictConfig
+from torch import Tensor
+
+from dp_bench import __version__, streams
+from dp_bench.cache import write_atomically
+from dp_bench.config import Config, parse
+from dp_bench.data import load
+from dp_bench.data.tensors import Dataset
+from dp_bench.engine import clipped_sums
+from dp_bench.errors import UserError
+from dp_bench.noise import release
+from dp_bench.progress import Show, follow, silently
+from dp_bench.queries import Query
+from dp_bench.run import _commit, prepare_device
+from dp_bench.spec import RunSpec, specs
+from dp_bench.store import write_sealed
+from dp_bench.strategies.base import clipped_gradient
+from dp_bench.training import Training
+
+LABEL = "not private: it reads true gradients"
+STEPS = (100, 250, 500, 750, 950)  # the paper's
+DRAWS = 20  # the paper's
+# The paper prints no range: that of its grids, ten values a decade.
+CLIPS = tuple(10 ** (i / 10 - 2) for i in range(41))
+
+
+class Row(NamedTuple):
+    """A line of trade_off.csv: mean and standard deviation of the cosine over the draws of noise."""
+
+    t: int
+    C: float
+    cosine: float
+    sd: float
+
+
+class Measurement(NamedTuple):
+    rows: list[Row]
+    diverged: str | None  # why training ended before the last step that was to be measured
+
+
+class Observed(Training):
+    """A training that can be looked at between two steps and goes on as if it had not been."""
+
+    def trade_off(self, clips: Sequence[float], draws: int) -> list[Row]:
+        """The next step's gradient, sanitised at each C as this strategy would, beside the true one.
+
+        On the batch that the next step will draw, since the paper's true gradient is its minibatch's. All sums come
+        from one pass; each C has noise of its own, from streams that nothing else draws from.
+        """
+        multiplier = self.strategy.multipliers()["gradient"]
+        clipped = [clipped_gradient(clip, multiplier)._replace(name=repr(clip)) for clip in clips]
+        # Last: of exactly two sums the engine divides the first one's bound by the second one's, and this is infinite.
+        exact = Query("true", "vector", lambda n: n.new_ones(n.shape), math.inf, 0.0)
+        sums = self._sums_of_the_next_batch([*clipped, exact])
+        true = _direction(sums["true"])
+        rows = []
+        for clip, query in zip(clips, clipped, strict=True):
+            noise = streams.generator(self.key, f"trade-off noise t={self.step} C={query.name}", self.device)
+            cosines = torch.stack(
+                [
+                    _direction(release(sums, [query], self.spec.train.batch_size, noise)[query.name]).dot(true)
+                    for _ in range(draws)
+                ]
+            )
+            rows.append(Row(self.step, clip, float(cosines.mean()), float(cosines.std())))
+        return rows
+
+    def _sums_of_the_next_batch(self, queries: Sequence[Query]) -> dict[str, Tensor]:
+        before = self.batches.get_state()
+        members = self._draw().to(self.device)
+        self.batches.set_state(before)
+        return clipped_sums(
+            self.model,
+            self.recipe.losses,
+            self.train_x.index_select(0, members),
+            self.train_y.index_select(0, members),
+            queries,
+            self.spec.machine.micro_batch,
+        )
+
+
+def _direction(vector: Tensor) -> Tensor:
+    """Of length 1, in float64; NaN where there is none (the gradient of an empty batch)."""
+    exact = vector.double()
+    length: Tensor = exact.norm()
+    return exact / length
+
+
+def measure(
+    spec: RunSpec, dataset: Dataset, steps: Sequence[int], clips: Sequence[float], draws: int, show: Show
+) -> Measurement:
+    """Train as `run` does, as far as the last of `steps`, and measure before each of them."""
+    training = Observed(spec, dataset, prepare_device(spec))
+    evaluated = {*range(0, steps[-1], spec.train.evaluate_every), steps[-1]}
+    rows: list[Row] = []
+    for step in range(steps[-1] + 1):
+        if step > 0:
+            training.advance()
+        if step in evaluated:
+            training.evaluate(math.nan)  # for the eyes and to see divergence, as a run does; none of it is kept
+        reason = training.divergence()
+        if reason is not None:
+            return Measurement(rows, f"step {step}: {reason}")
+        if step in steps:
+            rows += training.trade_off(clips, draws)
+        show(step, training.rows[-1] if step in evaluated else None)
+    return Measurement(rows, None)
+
+
+def trade_off_job(composed: DictConfig) -> str | None:
+    """Why it could not be done, or None: an exception would be printed by Hydra, on more than one line."""
+    try:
+        _measure_and_write(parse(composed))
+    except UserError as error:
+        return str(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, a folder that may not be written
+        return f"{error}; choose another runs=FOLDER, or mend this one"
+    return None
+
+
+def _measure_and_write(config: Config) -> None:
+    spec = specs(config)[0]
+    steps = _steps_within(spec)
+    folder = Path(config.runs) / spec.profile / "trade_off" / spec.dataset.name
+    prepare_device(spec)
+    _check_writable(folder)
+    options = spec.dataset
+    dataset = load(options.name, words=options.words, stand_in=options.stand_in, limit=options.limit)
+    if not config.quiet:
+        print("\n".join(_introduction(spec, steps)), flush=True)
+    shown = silently if config.quiet else follow
+    with shown(replace(spec, steps=steps[-1])) as show:  # there it ends: no one waits for the steps after it
+        found = measure(spec, dataset, steps, CLIPS, DRAWS, show)
+    if not found.rows:
+        raise UserError(
+            f"strategy: found a run that diverged at {found.diverged}, expected one that reaches step {steps[0]}; "
+            "choose other hyperparameters"
+        )
+    write(folder, spec, found, DRAWS)
+    if not config.quiet:
+        print("\n".join([*_summary(found), f"{LABEL}; kept in {folder}"]))
+
+
+def _steps_within(spec: RunSpec) -> list[int]:
+    if spec.allocation is None:
+        raise UserError(
+            f"strategy: found {spec.strategy}, which adds no noise and so has nothing to trade, expected a private "
+            "one; choose strategy=online, for example"
+        )
+    steps = [t for t in STEPS if t < spec.steps]
+    if not steps:
+        raise UserError(
+            f"train.epochs: found {spec.train.epochs:g}, which is {spec.steps} steps, expected more than {STEPS[0]} "
+            "steps, the first to be measured; train for longer"
+        )
+    return steps
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise now what would be raised after minutes of training; nothing is left behind."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+    with contextlib.suppress(OSError):  # someone else has put something there
+        for path in made:
+            path.rmdir()
+
+
+def write(folder: Path, spec: RunSpec, found: Measurement, draws: int) -> None:
+    """trade_off.csv, which the report draws, and trade_off.json, which says of what it is."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row._fields)
+    writer.writerows(found.rows)
+    content = text.getvalue().encode()
+    facts: dict[str, Any] = {
+        "label": LABEL,
+        "run": str(spec.folder),
+        "protocol": spec.protocol(),
+        "seed": spec.seed,
+        "noise_multiplier": spec.build_strategy().multipliers()["gradient"],
+        "draws": draws,
+        "diverged": found.diverged,
+        "machine": vars(spec.machine),
+        "dp_bench": __version__,
+        "torch": str(torch.__version__),
+        "commit": _commit(),
+        # Each file is whole, and this tells whether they belong together.
+        "csv_sha256": hashlib.sha256(content).hexdigest(),
+    }
+    write_atomically(folder / "trade_off.csv", content)
+    write_sealed(folder / "trade_off.json", facts)
+
+
+def _introduction(spec: RunSpec, steps: Sequence[int]) -> list[str]:
+    multiplier = spec.build_strategy().multipliers()["gradient"]
+    return [
+        f"{spec.dataset.name}, {spec.strategy}, {spec.point}, seed {spec.seed}; data: {spec.source.where}",
+        *(f"note: {caveat}" for caveat in spec.source.caveats),
+        f"clipping trade-off before steps {', '.join(map(str, steps))}: {len(CLIPS)} values of C, {DRAWS} draws of "
+        f"noise each, noise multiplier {multiplier:.4f}",
+        LABEL,
+    ]
+
+
+def _summary(found: Measurement) -> list[str]:
+    lines = []
+    for t in dict.fromkeys(row.t for row in found.rows):
+        best = max((row for row in found.rows if row.t == t), key=lambda row: row.cosine)
+        lines.append(f"t = {t}: cosine at most {best.cosine:.4f}, at C = {best.C:.3g}")
+    return [*lines, f"diverged at {found.diverged}; later steps were not measured"] if found.diverged else lines
