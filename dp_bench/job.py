@@ -1,6 +1,10 @@
 """One Hydra job: one configuration with all its seeds, from checked specs to a summary."""
 
+import multiprocessing
+import os
 import statistics
+import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -30,12 +34,26 @@ def run_job(composed: DictConfig) -> str | None:
     return None
 
 
+def _end_with_the_sweep() -> None:
+    """A process of joblib's pool would train on for hours after its sweep was killed; it may end at any moment."""
+    sweep = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == sweep:
+            time.sleep(1)
+        os._exit(1)
+
+    if multiprocessing.current_process().name.startswith("LokyProcess"):
+        threading.Thread(target=watch, daemon=True).start()
+
+
 def _run_configuration(config: Config) -> None:
     runs = specs(config)
     root = Path(config.runs)
     for spec in runs:  # every seed is checked before the first one starts
         RunFolder(root, spec).check_spec()
     if config.quiet:  # a sweep says what there is to say
+        _end_with_the_sweep()
         _finished_or_trained(runs, root, config.checkpoint.keep, silently)
         return
     print("\n".join(_introduction(runs[0])))

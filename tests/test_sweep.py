@@ -321,6 +321,16 @@ def test_a_configuration_whose_process_goes_away_is_taken_over(
     assert folder.result()["status"]
 
 
+def test_its_processes_end_with_it(tmp_path: Path) -> None:
+    """Whoever kills the sweep alone means all of it."""
+    sweep = Sweep(command(tmp_path / "runs"), tmp_path / "log")
+    worker = sweep.worker(tmp_path / "runs")
+    os.kill(sweep.pid, signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{worker}").exists())
+    assert list((tmp_path / "runs").rglob("checkpoint.pt")), "it had all been done"
+    assert sweep.end() == -signal.SIGKILL
+
+
 def test_ctrl_c_ends_with_a_line_and_leaves_no_process_behind(tmp_path: Path) -> None:
     code = "import sys; from dp_bench.cli import main; sys.exit(main())"
     arguments = command(tmp_path / "runs", "joblib", "hydra.launcher.n_jobs=2", "strategy=no_dp", "train.epochs=1000")
