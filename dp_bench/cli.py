@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench import __version__
-from dp_bench.errors import JobsFailed, UserError
+from dp_bench.errors import JobsFailed, UserError, usage_errors_in_one_line
 
 HELP = f"""dp-bench {__version__}: private hyperparameter searches at their whole privacy cost
 
@@ -77,6 +77,7 @@ groups and keys: dp-bench run --help
 def main(argv: Sequence[str] | None = None) -> int:
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
+        usage_errors_in_one_line()
         # Each command imports what it needs: help must not wait for Hydra, nor data for torch.
         if command in ("-h", "--help", "help"):
             print(HELP, end="")

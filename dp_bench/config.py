@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dp_bench.errors import UserError
 from dp_bench.strategies import STRATEGIES
-from dp_bench.tasks import TASKS
+from dp_bench.tasks import MAX_WORDS, TASKS
 
 CALIBRATED = ("noise_multiplier", "batch_size")  # a strategy's fields that no one configures: they follow
 
@@ -174,6 +174,10 @@ def check(config: Config) -> None:
     }.items():
         if not 0 < value < math.inf:
             raise UserError(f"{key}: found {value}, expected a positive number")
+    if not 1 <= config.dataset.words <= MAX_WORDS:
+        raise UserError(
+            f"dataset.words: found {config.dataset.words}, expected 1 to {MAX_WORDS}; the paper's are 25 and 15"
+        )
     _one_of("strategy.name", config.strategy.name, STRATEGIES)
     if not isinstance(config.strategy, strategy_schema(config.strategy.name)):
         raise UserError(

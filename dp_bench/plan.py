@@ -136,7 +136,12 @@ def _overrides(combination: Mapping[str, str]) -> list[str]:
 
 
 def _quoted(path: Path) -> str:
-    """As Hydra's grammar wants a text that may hold anything."""
+    """As Hydra's grammar wants a text that may hold anything but a reference."""
+    if "${" in str(path):
+        raise UserError(
+            f"runs: found {path}, expected a folder without ${{ in its name: Hydra takes it for a reference; "
+            "choose another runs=FOLDER, or work in another folder"
+        )
     return "'" + str(path).replace("'", "\\'") + "'"
 
 

@@ -128,11 +128,16 @@ def _epsilons(spec: RunSpec, steps: list[int]) -> list[float]:
     return epsilon_curve(budget.accountant, allocation.noise_multiplier, sampling, steps, budget.delta)
 
 
+def check_device(wanted: str) -> None:
+    """Refuse a device that this machine does not have."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise UserError("device: found no CUDA device, expected one for device=cuda; use device=auto or device=cpu")
+
+
 def prepare_device(spec: RunSpec) -> torch.device:
     """The device that was asked for, set up so that the same spec gives the same bits."""
     wanted = spec.machine.device
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("device: found no CUDA device, expected one for device=cuda; use device=auto or device=cpu")
+    check_device(wanted)
     torch.set_num_threads(spec.machine.threads)
     _keep_freed_memory()
     device = torch.device("cuda" if wanted == "auto" and torch.cuda.is_available() else wanted.replace("auto", "cpu"))

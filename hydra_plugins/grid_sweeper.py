@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -18,11 +18,15 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from dp_bench.errors import UserError
 
+if TYPE_CHECKING:
+    from dp_bench.plan import Job
+
 # Extras, the package that each brings, and the launchers in it that conf/hydra/launcher/ builds on.
 _EXTRAS = {
     "ray": ("hydra_plugins.hydra_ray_launcher", ("ray",)),
     "slurm": ("hydra_plugins.hydra_submitit_launcher", ("submitit_slurm", "submitit_local")),
 }
+_ON_THIS_MACHINE = ("basic", "joblib", "ray_local", "slurm_local")  # others may have devices that this one has not
 _FOLDERS, _OTHERS = ("DP_BENCH_DATA", "DP_BENCH_CACHE"), ("DP_BENCH_OFFLINE", "PYTHONPATH")
 
 
@@ -84,6 +88,8 @@ class GridSweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context = hydra_context
         self.config = config
+        if config.hydra.launcher.get("n_jobs") == 0:
+            raise UserError("hydra.launcher.n_jobs: found 0, expected how many jobs at once; -1 is one a core")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no private tool should report home
         launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
@@ -97,8 +103,16 @@ class GridSweeper(Sweeper):
         planned = jobs(self._choices(arguments), self._compose)
         if self.plan_only:
             show_plan(planned, self.accountants)
-        else:
-            sweep(planned, self.launch)
+            return
+        if self.config.hydra.runtime.choices["hydra/launcher"] in _ON_THIS_MACHINE:
+            self._check_devices(planned)
+        sweep(planned, self.launch)
+
+    def _check_devices(self, planned: "Sequence[Job]") -> None:
+        for device in {job.runs[0].machine.device for job in planned} - {"auto", "cpu"}:
+            from dp_bench.run import check_device  # which imports torch
+
+            check_device(device)
 
     def _choices(self, arguments: list[str]) -> dict[str, list[str]]:
         """What the configuration's `params` and then the command line choose, by key."""
@@ -110,6 +124,8 @@ class GridSweeper(Sweeper):
                 key = key.removeprefix("++")  # which changes nothing, but must not hide the key
             if override.is_sweep_override():
                 choices[key] = list(override.sweep_string_iterator())
+                if not choices[key]:  # glob() looks for names in a group, and finds none in a key or by a misspelt one
+                    raise UserError(f"{override.input_line}: found no value, expected some, as in {key}=A,B")
             else:
                 choices[key] = [override.get_value_element_as_str()]
         return choices

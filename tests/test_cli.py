@@ -56,6 +56,13 @@ MISTAKES = {
     "not a number": ([*SMOKE, "strategy.clip_lr=nan"], "clip_lr"),
     "a decay of one": (["run", "profile=smoke", "strategy=adam_wosm", "strategy.clip=1", "strategy.beta=1"], "beta"),
     "a folder that cannot be": ([*SMOKE, "runs=/proc/nowhere"], "/proc/nowhere"),
+    "unknown option": (["--nope"], "command: found '--nope'"),
+    "unknown option of run": (["run", "--nope"], "arguments: found --nope, expected what dp-bench run --help lists"),
+    "unknown option of plan": (["plan", "-m", *ONLINE], "arguments: found -m"),
+    "unknown option of data": (["data", "--nope"], "arguments: found --nope"),
+    "unknown option of report": (["report", "--nope"], "arguments: found --nope"),
+    "option without a value": (["plan", "--accountants"], "argument --accountants: expected one argument"),
+    "no words to plan for": (["plan", "profile=smoke", *ONLINE, "dataset.words=0"], "dataset.words: found 0"),
     "unknown data set to look for": (["data", "cifar"], "cifar"),
 }
 
@@ -123,7 +130,7 @@ def test_a_grid_can_be_widened_as_the_refusal_says(tmp_path: Path, capfd: pytest
 def test_what_is_not_private_is_never_called_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = f"runs={tmp_path}"
     assert main([*SMOKE, root, "seeds=[0]", "privacy.accountant=rdp_wor"]) == 0
-    assert "NOT a privacy guarantee" in capfd.readouterr().out
+    assert "NOT private: rdp_wor: epsilon is no guarantee" in capfd.readouterr().out
     assert main(["run", "profile=smoke", "dataset=ag_news", "strategy=no_dp", "strategy.lr=0.00316", root]) == 0
     assert "not private" in capfd.readouterr().out
 

@@ -10,6 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 from running import composed
 
 import dp_bench.sweep
@@ -244,6 +245,12 @@ BAD = {
     "no data": (["strategy=online", "dataset.stand_in=true,false"], "DP_BENCH_DATA"),
     "a seed twice": (["strategy=online", "seeds=[0],[1,1]"], "seeds"),
     "more rows than there are": (["strategy=online", "dataset.limit=2000,10000000"], "10000000"),
+    "no words": (["strategy=online", "dataset.words=25,0"], "dataset.words: found 0, expected 1 to 64"),
+    "too many words": (["strategy=online", "dataset.words=25,65"], "dataset.words: found 65"),
+    "no device": (["strategy=online", "device=cpu,cuda"], "device: found no CUDA device"),
+    "no job at once": (["strategy=online", "hydra.launcher.n_jobs=0"], "hydra.launcher.n_jobs: found 0"),
+    "names looked for in a key": (["strategy=online", "strategy.lr=glob(*)"], "strategy.lr=glob(*): found no value"),
+    "names that no file has": (["strategy=glob(nope*)"], "strategy=glob(nope*): found no value"),
     "axis that is not swept": (["strategy=online,adam_wosm", "grid.also.lr=[0.5]"], "grid.also.lr"),
 }
 
@@ -255,6 +262,7 @@ def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(dp_bench.sweep, "_carry_out", lambda *_: pytest.fail("jobs were run"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main(["run", "-m", *SMOKE, *choices]) == 2
     told = capfd.readouterr().err.strip()
     assert named in told
@@ -294,6 +302,26 @@ def test_a_job_alone_computes_the_specs_that_were_planned(
         assert config.quiet
 
 
+@pytest.mark.usefixtures("uncalibrated")
+def test_a_cluster_may_have_the_device_that_this_machine_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="the extra ray is not installed")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    jobs = planned(*ONLINE, "grid.k=2", "device=cuda", "hydra/launcher=ray_cluster")
+    assert {job.runs[0].machine.device for job in jobs} == {"cuda"}
+
+
+@pytest.mark.usefixtures("uncalibrated")
+def test_a_folder_that_hydra_takes_for_a_reference_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "${oc}").mkdir()
+    monkeypatch.chdir(tmp_path / "${oc}")
+    assert main(["run", "-m", *ONLINE, "grid.k=2"]) == 2
+    (told,) = capfd.readouterr().err.splitlines()
+    assert told.startswith(f"dp-bench: runs: found {tmp_path}/${{oc}}/runs, expected a folder without ${{")
+    assert list(Path.cwd().iterdir()) == []
+
+
 def row_of(text: str, grid: str) -> list[str]:
     """The cells of a grid's row; columns are two spaces apart."""
     line = next(line for line in text.splitlines() if f"/{grid} " in line)
@@ -331,7 +359,7 @@ def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     jobs = planned(*ONLINE, "grid.k=2", "privacy.delta=1e-3", "privacy.accountant=rdp_wor")
     text = ledger(jobs, [])
     assert "warning: delta = 0.001 is not below 1/N" in text
-    assert "rdp_wor: its epsilon is no guarantee" in text
+    assert "is NOT private: rdp_wor: epsilon is no guarantee" in text
     assert "warning" not in ledger(planned(*ONLINE, "grid.k=2"), [])
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bench.data.facts import NUMBERS_PER_WORD
-from dp_bench.data.news import MAX_WORDS, News
+from dp_bench.data.news import News
+from dp_bench.tasks import MAX_WORDS
 
 TRAIN_ROWS = 6_000
 TEST_ROWS = 1_000

@@ -15,6 +15,7 @@ from dp_bench.data.tensors import Dataset, public_order
 from dp_bench.data.text import basic_english, read_news, read_vectors
 from dp_bench.data.verify import read_verified
 from dp_bench.errors import UserError
+from dp_bench.tasks import MAX_WORDS
 
 ORDER_OF_60_000 = [7441, 59153, 25668, 18249, 59373]
 STAND_IN_DIGESTS = {"mnist": "05c2c17d77d4c13d", "fashion_mnist": "c873d86e094d0435", "ag_news": "2c95d4dd9dbddc0b"}
@@ -150,7 +151,7 @@ class TestTokenCache:
         assert (made.train_labels.tolist(), made.test_labels.tolist()) == ([0, 1], [3])
 
     def test_row_0_is_zero_even_where_no_text_is_padded(self, tmp_path: Path) -> None:
-        long_text = b'"1","","' + b"good " * news.MAX_WORDS + b'"\n'
+        long_text = b'"1","","' + b"good " * MAX_WORDS + b'"\n'
         made = news.tokenised_news(self._files(tmp_path, long_text, long_text))
         assert made.vectors[:, 0].tolist() == [0, 2]
         assert (made.train_ids == 1).all()
