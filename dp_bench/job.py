@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from dp_bench.budget import no_guarantee, warnings_for
 from dp_bench.config import Config, parse
-from dp_bench.errors import UserError
+from dp_bench.errors import failure_of
 from dp_bench.progress import Show, follow, silently
 from dp_bench.spec import RunSpec, specs
 from dp_bench.store import RunFolder, models_note
@@ -22,16 +22,8 @@ from dp_bench.tasks import TASKS
 
 
 def run_job(composed: DictConfig) -> str | None:
-    """Why the job could not be done, or None. Hydra would dress up an exception and print more than one line."""
-    try:
-        _run_configuration(parse(composed))
-    except UserError as error:
-        return str(error)
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # a full disk, a folder that may not be written
-        return f"{error}; choose another runs=FOLDER, or mend this one"
-    return None
+    """Why the job could not be done, or None."""
+    return failure_of(lambda: _run_configuration(parse(composed)))
 
 
 def _end_with_the_sweep() -> None:

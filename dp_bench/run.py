@@ -158,7 +158,7 @@ def _provenance(training: Training, started: float) -> dict[str, Any]:
     """Where and how, for a reader's eyes: nothing here is compared."""
     return {
         "dp_bench": metadata.version("dp_bench"),
-        "commit": _commit(),
+        "commit": source_commit(),
         "packages": {p: metadata.version(p) for p in ("torch", "numpy", "dp-accounting", "opacus", "hydra-core")},
         "python": platform.python_version(),
         "host": platform.node(),
@@ -170,7 +170,7 @@ def _provenance(training: Training, started: float) -> dict[str, Any]:
     }
 
 
-def _commit(source_tree: Path = Path(__file__).parent.parent) -> str | None:
+def source_commit(source_tree: Path = Path(__file__).parent.parent) -> str | None:
     """The commit of the source tree, "+" if it was changed since; None for an installed package."""
     if not (source_tree / "pyproject.toml").exists():  # installed, perhaps below another project's repository
         return None

@@ -24,12 +24,11 @@ from dp_bench.cache import write_atomically
 from dp_bench.config import Config, parse
 from dp_bench.data import load
 from dp_bench.data.tensors import Dataset
-from dp_bench.engine import clipped_sums
-from dp_bench.errors import UserError
+from dp_bench.errors import UserError, failure_of
 from dp_bench.noise import release
 from dp_bench.progress import Show, follow, silently
 from dp_bench.queries import Query
-from dp_bench.run import _commit, prepare_device
+from dp_bench.run import prepare_device, source_commit
 from dp_bench.spec import RunSpec, specs
 from dp_bench.store import write_sealed
 from dp_bench.strategies.base import clipped_gradient
@@ -85,16 +84,9 @@ class Observed(Training):
 
     def _sums_of_the_next_batch(self, queries: Sequence[Query]) -> dict[str, Tensor]:
         before = self.batches.get_state()
-        members = self._draw().to(self.device)
+        sums = self._sums(queries)
         self.batches.set_state(before)
-        return clipped_sums(
-            self.model,
-            self.recipe.losses,
-            self.train_x.index_select(0, members),
-            self.train_y.index_select(0, members),
-            queries,
-            self.spec.machine.micro_batch,
-        )
+        return sums
 
 
 def _direction(vector: Tensor) -> Tensor:
@@ -126,16 +118,8 @@ def measure(
 
 
 def trade_off_job(composed: DictConfig) -> str | None:
-    """Why it could not be done, or None: an exception would be printed by Hydra, on more than one line."""
-    try:
-        _measure_and_write(parse(composed))
-    except UserError as error:
-        return str(error)
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # a full disk, a folder that may not be written
-        return f"{error}; choose another runs=FOLDER, or mend this one"
-    return None
+    """Why it could not be done, or None."""
+    return failure_of(lambda: _measure_and_write(parse(composed)))
 
 
 def _measure_and_write(config: Config) -> None:
@@ -205,7 +189,7 @@ def write(folder: Path, spec: RunSpec, found: Measurement, draws: int) -> None:
         "machine": vars(spec.machine),
         "dp_bench": __version__,
         "torch": str(torch.__version__),
-        "commit": _commit(),
+        "commit": source_commit(),
         # Each file is whole, and this tells whether they belong together.
         "csv_sha256": hashlib.sha256(content).hexdigest(),
     }

@@ -3,6 +3,7 @@
 import io
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +16,7 @@ from dp_bench.engine import FlatModel, clipped_sums
 from dp_bench.errors import UserError
 from dp_bench.models import evaluate, recipe
 from dp_bench.noise import release
+from dp_bench.queries import Query
 from dp_bench.spec import RunSpec
 from dp_bench.tasks import TASKS
 
@@ -50,8 +52,15 @@ class Training:
         queries = self.strategy.queries(self.state)
         if compose_multipliers([q.noise_multiplier for q in queries]) < self.strategy.noise_multiplier * (1 - 1e-9):
             raise RuntimeError(f"{self.spec.strategy}'s queries {queries} spend more than its noise multiplier allows")
+        released = release(self._sums(queries), queries, self.spec.train.batch_size, self.noise)
+        params, self.state = self.strategy.update(self.state, self.model.params, released)
+        self.model.params.copy_(params)
+        self.step += 1
+
+    def _sums(self, queries: Sequence[Query]) -> dict[str, torch.Tensor]:
+        """Over a fresh batch."""
         members = self._draw().to(self.device)
-        sums = clipped_sums(
+        return clipped_sums(
             self.model,
             self.recipe.losses,
             self.train_x.index_select(0, members),
@@ -59,10 +68,6 @@ class Training:
             queries,
             self.spec.machine.micro_batch,
         )
-        released = release(sums, queries, self.spec.train.batch_size, self.noise)
-        params, self.state = self.strategy.update(self.state, self.model.params, released)
-        self.model.params.copy_(params)
-        self.step += 1
 
     def _draw(self) -> torch.Tensor:
         size, batch_size = len(self.train_x), self.spec.train.batch_size

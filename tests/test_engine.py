@@ -588,6 +588,17 @@ def test_the_norm_is_that_of_what_is_summed(name, gradients):
     assert float(sums["direction"].double().norm()) == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_sum_without_a_bound_beside_one_with(first):
+    """Two sums take a way of their own, through the ratio of their bounds."""
+    module, x, y, losses = examples("bag_of_words", 6, torch.float32, seed=4)
+    queries = [Query("plain", "vector", torch.ones_like, math.inf, 0.0), clip(1e-3)]
+    together = clipped_sums(FlatModel(module), losses, x, y, [queries[first], queries[1 - first]], 6)
+    for query in queries:
+        alone = clipped_sums(FlatModel(module), losses, x, y, [query], 6)[query.name]
+        assert torch.allclose(together[query.name], alone, rtol=1e-5, atol=1e-9), query.name
+
+
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize(
     "rows",

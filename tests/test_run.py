@@ -17,7 +17,7 @@ import dp_bench.cache
 import dp_bench.sealed
 import dp_bench.store
 from dp_bench.errors import UserError
-from dp_bench.run import _commit, run
+from dp_bench.run import source_commit, run
 from dp_bench.store import RunFolder
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training import Training
@@ -356,21 +356,21 @@ def test_a_run_names_its_commit_and_whether_anything_it_depends_on_was_changed(t
         who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
         return subprocess.run(["git", "-C", tmp_path, *who, *words], capture_output=True, text=True, check=True).stdout
 
-    assert _commit(tmp_path) is None, "an installed package"
+    assert source_commit(tmp_path) is None, "an installed package"
     sources = ["dp_bench/x.py", "conf/x.yaml", "hydra_plugins/x.py", "pyproject.toml", "constraints.txt"]
     for name in (*sources, "README.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
-    assert _commit(tmp_path) is None, "no repository"
+    assert source_commit(tmp_path) is None, "no repository"
     git("init")
     git("add", ".")
     git("commit", "-m", "first")
     commit = git("rev-parse", "HEAD").strip()
     (tmp_path / "README.md").write_text("2")
-    assert _commit(tmp_path) == commit
+    assert source_commit(tmp_path) == commit
     for name in (*sources, "conf/new.yaml"):
         (tmp_path / name).write_text("2")
-        assert _commit(tmp_path) == commit + "+", name
+        assert source_commit(tmp_path) == commit + "+", name
         (tmp_path / name).write_text("1")
     (tmp_path / "conf/new.yaml").unlink()
-    assert _commit(tmp_path) == commit
+    assert source_commit(tmp_path) == commit

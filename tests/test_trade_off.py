@@ -13,6 +13,7 @@ import torch
 from running import carry_out, contents, data_of, smoke
 from torch import nn
 
+import dp_bench.training
 from dp_bench import cli, streams, trade_off
 from dp_bench.engine import FlatModel
 from dp_bench.engine.gradients import one_by_one
@@ -105,8 +106,8 @@ def test_no_noise_and_a_huge_threshold_is_the_true_gradient() -> None:
 def test_all_thresholds_at_once_are_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     training = observed()
     passes = []
-    real = trade_off.clipped_sums
-    monkeypatch.setattr(trade_off, "clipped_sums", lambda *args: passes.append(len(args[4])) or real(*args))
+    real = dp_bench.training.clipped_sums
+    monkeypatch.setattr(dp_bench.training, "clipped_sums", lambda *args: passes.append(len(args[4])) or real(*args))
     together = training.trade_off(trade_off.CLIPS, draws=3)
     assert passes == [len(trade_off.CLIPS) + 1]
     alone = [row for clip in trade_off.CLIPS for row in training.trade_off([clip], draws=3)]

@@ -29,7 +29,8 @@ def clipped_sums(
     scalars = [q for q in queries if q.kind == "scalar"]
     vector_sums = model.params.new_zeros(len(vectors), model.params.numel())
     scalar_sums = model.params.new_zeros(len(scalars), dtype=torch.float64)
-    ratio = vectors[0].bound / vectors[1].bound if len(vectors) == 2 else None
+    two_bounds = len(vectors) == 2 and all(q.noise_multiplier > 0 for q in vectors)  # without noise it may be infinite
+    ratio = vectors[0].bound / vectors[1].bound if two_bounds else None
     for x, y in zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True):
         if len(x) == 0:  # an empty tensor splits into one empty piece
             continue
