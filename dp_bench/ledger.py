@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dp_bench import cost
+from dp_bench.accounting import PRIVATE_ACCOUNTANTS
 from dp_bench.budget import Allocation, no_guarantee, seeds_charged, under, warnings_for
 from dp_bench.plan import Job, by_grid
 from dp_bench.spec import RunSpec
@@ -36,14 +37,47 @@ def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += [
         "",
-        "epsilon is spent per grid: candidates x steps compositions of one Poisson-sampled Gaussian mechanism of noise",
-        "multiplier nu; neighbours add or remove one training example. 'per run': what one configuration spends alone.",
-        "Seeds are not charged, as in the paper; 'seeds': what the grid would spend if they were.",
+        *_meaning(planned),
+        *_shared_budgets(planned),
         *(f"warning: {note}" for note in notes),
         "",
         _effort(planned),
     ]
     return "\n".join(lines)
+
+
+def _meaning(planned: Sequence[Job]) -> list[str]:
+    """What the epsilons are of, and of what kind of batches."""
+    accountants = {run.allocation.budget.accountant for job in planned for run in job.runs[:1] if run.allocation}
+    lines = [
+        "epsilon is spent per grid: candidates x steps compositions of one Gaussian mechanism of noise multiplier nu.",
+        "'per run': what one configuration spends alone. Seeds are not charged, as in the paper; 'seeds': what the",
+        "grid would spend if they were.",
+    ]
+    if accountants & set(PRIVATE_ACCOUNTANTS):
+        lines.append("Batches are Poisson samples; neighbours add or remove one training example.")
+    if others := sorted(accountants - set(PRIVATE_ACCOUNTANTS)):
+        lines.append(f"{', '.join(others)}: batches are of fixed size; neighbours replace one training example.")
+    return lines
+
+
+def _shared_budgets(planned: Sequence[Job]) -> list[str]:
+    """Rows of one search over keys besides the grid's own: none of them may be taken for a budget of its own."""
+    rows: dict[object, set[str]] = {}
+    times: set[int] = set()
+    for name, jobs in by_grid(planned).items():
+        run = jobs[0].runs[0]
+        if run.allocation is not None and run.grid.times > 1:
+            budget = (run.dataset.name, run.strategy, run.grid.k, run.allocation.budget, run.seeding)
+            rows.setdefault(budget, set()).add(name)
+            times.add(run.grid.times)
+    if all(len(names) == 1 for names in rows.values()):
+        return []
+    listed = ", ".join(map(str, sorted(times)))
+    return [
+        f"Other keys are searched as well (grid.times={listed}): rows of one data set, strategy, k and epsilon share "
+        "one budget; 'per grid' is what they spend together."
+    ]
 
 
 def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str]:

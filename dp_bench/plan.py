@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -58,8 +59,13 @@ class Job:
         return tuple(RunFolder(self.root, run) for run in self.runs)
 
 
-def jobs(choices: Choices, compose: Compose) -> list[Job]:
-    """Each chosen (data set, strategy, k, epsilon) expanded into its grid; nothing twice."""
+class Plan(NamedTuple):
+    jobs: list[Job]
+    notes: list[str]  # what was chosen and is not among the jobs
+
+
+def plan(choices: Choices, compose: Compose) -> Plan:
+    """Each chosen (data set, strategy, k, epsilon) expanded into its grid; nothing twice, nothing left out unsaid."""
     if len(choices.get("experiment", ())) > 1:
         raise UserError(
             f"experiment: found {', '.join(choices['experiment'])}, expected one; run them one after the other, or "
@@ -67,16 +73,29 @@ def jobs(choices: Choices, compose: Compose) -> list[Job]:
         )
     composed = _Compositions(compose)
     found: dict[object, Job] = {}
+    jobs_of: Counter[str] = Counter()  # by grid
     for values in itertools.product(*choices.values()):
         for combination in _with_epsilon(dict(zip(choices, values, strict=True)), composed):
-            for job in _expanded(combination, choices, composed):
+            expanded = list(_expanded(combination, choices, composed))
+            jobs_of[_grid_name(composed.of(combination).config)] += len(expanded)
+            for job in expanded:
                 found.setdefault(job.identity, job)
     if not found:
         raise UserError(
             "points: found published, expected all: the paper's tables name no point of the chosen grids; "
             "choose others, or points=all"
         )
-    return list(found.values())
+    left_out = [name for name, count in jobs_of.items() if not count]
+    note = (
+        f"note: points=published leaves out {len(left_out)} of the chosen grids, of which the paper's tables name no "
+        f"chosen point as best: {', '.join(left_out)}"
+    )
+    return Plan(list(found.values()), [note] if left_out else [])
+
+
+def _grid_name(config: Config) -> str:
+    epsilon = config.privacy.epsilon if STRATEGIES[config.strategy.name].private else math.inf
+    return f"{config.dataset.name}/{config.strategy.name}/k{config.grid.k}/eps{epsilon:g}"
 
 
 def _with_epsilon(combination: dict[str, str], composed: "_Compositions") -> list[dict[str, str]]:

@@ -20,8 +20,8 @@ TRIES = 3  # of a job whose process dies
 _SECONDS_BETWEEN_LOOKS = 2.0
 
 
-def show_plan(planned: Sequence[Job], accountants: Sequence[str]) -> None:
-    print(ledger(planned, accountants))
+def show_plan(planned: Sequence[Job], notes: Sequence[str], accountants: Sequence[str]) -> None:
+    print("\n".join([ledger(planned, accountants), *notes]))
 
 
 def sweep(planned: Sequence[Job], launch: Launch) -> None:

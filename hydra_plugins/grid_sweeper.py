@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,15 +98,16 @@ class GridSweeper(Sweeper):
         self.launch = launcher.launch
 
     def sweep(self, arguments: list[str]) -> None:
-        from dp_bench.plan import jobs
+        from dp_bench.plan import plan
         from dp_bench.sweep import show_plan, sweep
 
-        planned = jobs(self._choices(arguments), self._compose)
+        planned, notes = plan(self._choices(arguments), self._compose)
         if self.plan_only:
-            show_plan(planned, self.accountants)
+            show_plan(planned, notes, self.accountants)
             return
         if self.config.hydra.runtime.choices["hydra/launcher"] in _ON_THIS_MACHINE:
             self._check_devices(planned)
+        print("".join(f"{note}\n" for note in notes), end="", file=sys.stderr)
         sweep(planned, self.launch)
 
     def _check_devices(self, planned: "Sequence[Job]") -> None:

@@ -121,6 +121,28 @@ def test_only_what_the_paper_names_as_best(paper: list[Job]) -> None:
         assert point == pytest.approx(named[cell(job)], rel=0.01)
 
 
+@pytest.mark.usefixtures("uncalibrated")
+def test_grids_left_out_because_the_paper_names_no_point_are_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A grid that is not the paper's, and one whose point was not chosen."""
+    monkeypatch.setattr(dp_bench.sweep, "_carry_out", lambda *_: {})
+    chosen = [*SMOKE, "privacy.epsilon=3", "points=published", "strategy=online,no_dp"]
+    best = published.best_point("ag_news", "online", 5, 3)["lr"]
+    other = next(lr for lr in (0.003162, 0.03162, 0.3162) if abs(lr / best - 1) > 0.1)
+    for words, names in [
+        (["grid.k=5,6"], "2 of the chosen grids|ag_news/online/k6/eps3, ag_news/no_dp/k6/epsinf"),
+        (["grid.k=5", f"strategy.lr={best:.4g},{other}", "strategy=online"], ""),
+        (["grid.k=5,7", "strategy.lr=0.003162"], "ag_news/online/k5/eps3, ag_news/online/k7/eps3"),
+    ]:
+        for command in (["plan"], ["run", "-m"]):
+            assert main([*command, *chosen, *words]) == 0
+            told = capfd.readouterr()
+            notes = [line for line in (told.out + told.err).splitlines() if line.startswith("note: points=published")]
+            assert len(notes) == bool(names)
+            assert all(name in notes[0] for name in names.split("|") if name)
+
+
 def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-m", *ONLINE, "grid.k=3", "points=published"]) == 2
     assert capfd.readouterr().err.startswith("dp-bench: points: found published")
@@ -247,7 +269,7 @@ BAD = {
     "more rows than there are": (["strategy=online", "dataset.limit=2000,10000000"], "10000000"),
     "no words": (["strategy=online", "dataset.words=25,0"], "dataset.words: found 0, expected 1 to 64"),
     "too many words": (["strategy=online", "dataset.words=25,65"], "dataset.words: found 65"),
-    "no device": (["strategy=online", "device=cpu,cuda"], "device: found no CUDA device"),
+    "no device": (["strategy=online", "device=cuda"], "device: found no CUDA device"),
     "no job at once": (["strategy=online", "hydra.launcher.n_jobs=0"], "hydra.launcher.n_jobs: found 0"),
     "names looked for in a key": (["strategy=online", "strategy.lr=glob(*)"], "strategy.lr=glob(*): found no value"),
     "names that no file has": (["strategy=glob(nope*)"], "strategy=glob(nope*): found no value"),
@@ -361,6 +383,34 @@ def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     assert "warning: delta = 0.001 is not below 1/N" in text
     assert "is NOT private: rdp_wor: epsilon is no guarantee" in text
     assert "warning" not in ledger(planned(*ONLINE, "grid.k=2"), [])
+
+
+@pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.parametrize(
+    ("words", "shared"),
+    [
+        (["strategy.momentum=0,0.9"], True),
+        (["privacy.epsilon=3,9"], False),
+        (["grid.times=2"], False),
+        (["grid.times=2", "privacy.delta=1e-5,1e-6"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_rows_that_share_a_budget_are_said_to(words: list[str], shared: bool) -> None:
+    text = ledger(planned(*ONLINE, "grid.k=2", *words), [])
+    assert text.count("Other keys are searched as well (grid.times=2): rows of one data set") == shared
+
+
+@pytest.mark.usefixtures("uncalibrated")
+def test_the_ledger_says_what_batches_its_epsilons_are_for() -> None:
+    poisson, fixed = "Batches are Poisson samples", "rdp_wor: batches are of fixed size"
+    for accountants, expected in {
+        "rdp,pld": (True, False),
+        "rdp_wor": (False, True),
+        "rdp,rdp_wor": (True, True),
+    }.items():
+        text = ledger(planned(*ONLINE, "grid.k=2", f"privacy.accountant={accountants}"), [])
+        assert (poisson in text, fixed in text) == expected
 
 
 def test_the_ledger_counts_what_is_done(tmp_path: Path) -> None:
