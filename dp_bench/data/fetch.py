@@ -1,9 +1,11 @@
 """Bring what is missing into the cache: the official source first, then a package manager that carries it."""
 
+import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dp_bench.cache import cache_folder
@@ -29,6 +31,8 @@ ROUTES: dict[str, dict[str, Fetcher]] = {
     "ag_news": {"GitHub mhjabreel/CharCnn_Keras": official.fetch_ag_news},
     "glove": {"nlp.stanford.edu": official.fetch_glove},
 }
+
+_FETCHING = ".fetching-"
 
 _failures: dict[str, list[str]] = {}
 """Why a collection could not be fetched: a process that plans a hundred runs asks a dead network once."""
@@ -57,21 +61,58 @@ def _try_routes(collection: Collection) -> list[str]:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         return [f"nothing was fetched because the cache {root} cannot be written ({error.strerror})"]
+    _clear_abandoned(root)
     reasons = []
     for origin, fetch in ROUTES[collection.name].items():
-        # Beside its place, so that moving it there is one rename; the dot keeps it from being taken for data.
-        temporary = Path(tempfile.mkdtemp(prefix=f".fetching-{collection.name}-", dir=root))
-        try:
-            fetch(temporary)
-            _verify(temporary, collection, origin)
-            (temporary / ORIGIN_FILE).write_text(origin + "\n")
-            _move_into_place(temporary, root / collection.folders[0], collection)
-            return []
-        except (Unavailable, OSError) as error:
-            reasons.append(f"{origin}: {_one_line(str(error))}")
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with _temporary_folder(root, collection) as temporary:
+            try:
+                fetch(temporary)
+                _verify(temporary, collection, origin)
+                (temporary / ORIGIN_FILE).write_text(origin + "\n")
+                _move_into_place(temporary, root / collection.folders[0], collection)
+                return []
+            except (Unavailable, OSError) as error:
+                reasons.append(f"{origin}: {_one_line(str(error))}")
     return reasons
+
+
+@contextlib.contextmanager
+def _temporary_folder(root: Path, collection: Collection) -> Iterator[Path]:
+    """Beside its place, so that moving it there is one rename; the dot keeps it from being taken for data. It is locked
+    while its owner lives, by whatever way that ends."""
+    with contextlib.ExitStack() as held:
+        while True:
+            folder = Path(tempfile.mkdtemp(prefix=f"{_FETCHING}{collection.name}-", dir=root))
+            try:
+                held.enter_context(_locked(folder))
+                break
+            except (FileNotFoundError, BlockingIOError):  # taken for abandoned before it could be locked
+                continue
+            except OSError:  # a file system without locks: nobody else gets one either
+                break
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_abandoned(root: Path) -> None:
+    """Remove what killed processes left: a folder that is being fetched into is locked."""
+    for folder in root.glob(f"{_FETCHING}*"):
+        with contextlib.suppress(OSError), _locked(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not folder.exists():
+            raise FileNotFoundError(folder)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _verify(folder: Path, collection: Collection, origin: str) -> None:

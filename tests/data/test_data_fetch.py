@@ -1,5 +1,6 @@
 """What is fetched: verified before it is kept, and never seen by halves."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def test_what_a_killed_process_left_is_not_taken_for_data(
     assert cached_names(tmp_path) != []
     monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
     assert describe("mnist").kind == "complete"
+    assert cached_names(tmp_path) == ["mnist"], "nobody else will ever clear it"
+
+
+def test_what_another_process_is_fetching_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
+) -> None:
+    def slow(folder: Path) -> None:
+        write_files(folder, tiny)
+        child = os.fork()  # which fetches the same, and sees what this process is at
+        if child == 0:
+            monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+            os._exit(0 if describe("mnist").kind == "complete" else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert sorted(path.name for path in folder.iterdir()) == sorted(tiny)
+
+    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": slow})
+    assert describe("mnist").kind == "complete"
+    assert cached_names(tmp_path) == ["mnist"]
 
 
 def test_it_is_there_all_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
