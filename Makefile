@@ -42,8 +42,8 @@ reference: setup ## keep the finished runs of PROFILE=verify under reports/refer
 	$(BIN)/dp-bench report --profile verify --keep reports/reference/runs
 	$(BIN)/dp-bench report --runs reports/reference/runs --profile verify --out reports/reference --readme README.md
 
-bench: setup ## milliseconds a step, against plain PyTorch and Opacus
-	$(BIN)/python benchmarks/step.py
+bench: setup ## speed and memory of a step against plain PyTorch and Opacus, growth, whole runs: a quarter of an hour
+	$(BIN)/python benchmarks/bench.py
 
 clean: ## remove the environment and caches, never runs or reports
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,239 +1,251 @@
-"""Milliseconds and memory of one training step at batch size 512, against plain PyTorch and every mode of Opacus.
+"""Milliseconds and memory of one training step, against plain PyTorch and every mode of Opacus.
 
     python benchmarks/step.py [--models cnn] [--threads 1 2] [--repetitions 15] [--json FILE]
 
-Everything of one model and thread count is timed in one process, interleaved, so that a noisy machine is noisy for all:
-compare the ratios. The dp_bench steps are whole ones (Poisson sampling, forward, backward, clipping, noise, update);
-the others start from a batch that is already drawn. Memory is the growth of the peak resident set during the steps,
-each contender in a process of its own.
+Every contender lives in a process of its own and they take turns, so that no two run at once and a noisy machine is
+noisy for all: compare the ratios. `make bench` runs this and everything else (bench.py).
 """
 
 import argparse
 import json
+import math
 import statistics
-import subprocess
 import sys
-import time
-import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import torch
-from torch.utils.data import DataLoader, TensorDataset
+from contenders import (
+    CONTENDERS,
+    DATASETS,
+    FIXED_THRESHOLD,
+    GHOST,
+    ONLINE,
+    OPACUS,
+    PER_EXAMPLE,
+    PLAIN,
+    SAME_LAYOUT,
+    SGEMM,
+    SGEMM_FLOPS,
+    Job,
+    useful_flops,
+)
+from workers import FailedError, Worker, started
 
-from dp_bench.config import Config, DatasetConfig, strategy_schema
-from dp_bench.data import Source
-from dp_bench.data.tensors import Dataset
-from dp_bench.models import recipe
-from dp_bench.spec import Machine, RunSpec
-from dp_bench.tasks import TASKS
-from dp_bench.training import Training
+from dp_bench.report.table import Table, markdown
 
-MODELS = {task.model: name for name, task in TASKS.items()}
-OPACUS_MODES = ("hooks", "functorch", "ew", "ghost")
-BATCH, ROWS = 512, 6000
-Step = Callable[[], None]
+REPETITIONS = 15
+_TURN = 0.06  # seconds of work at least: a short step is timed several times in a row
+# Opacus' steps of more seconds than this take their turn in every third round only: large ratios need fewer.
+_LONG, _SELDOM = 0.5, 3
 
-
-def made_up_data(dataset: str) -> Dataset:
-    """Tensors of the right shapes; what a step costs does not depend on what they hold."""
-    generator = torch.Generator().manual_seed(0)
-    if dataset == "ag_news":
-        x = torch.randn(ROWS, 25 * 50, generator=generator)
-    else:
-        x = torch.rand(ROWS, 1, 28, 28, generator=generator)
-    y = x if dataset == "fashion_mnist" else torch.randint(4, (ROWS,), generator=generator)
-    return Dataset(dataset, x, y, x[:1], y[:1], Source("stand-in", "benchmark", (), {}, ROWS, 1))
-
-
-def plain(dataset: str, data: Dataset) -> Step:
-    """The idiomatic non-private loop."""
-    way = recipe(TASKS[dataset].model)
-    model = way.build()
-    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    x, y = data.train_x[:BATCH], data.train_y[:BATCH]
-
-    def step() -> None:
-        optimiser.zero_grad()
-        way.losses(model(x), y).mean().backward()
-        optimiser.step()
-
-    return step
+Row = dict[str, Any]
+Times = dict[int, float]  # round -> seconds a step
 
 
-class Criterion(torch.nn.Module):
-    """Per-example losses as Opacus wants them: it sets `reduction` to "none" for ghost clipping."""
+@dataclass
+class Entry:
+    """A contender in the race; from its first failure on it only has a reason."""
 
-    def __init__(self, losses: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.losses = losses
-        self.reduction = "mean"
+    worker: Worker
+    reason: str | None = None
+    peak_mb: float | None = None
+    once: float = math.inf  # seconds of a first step
+    times: Times = field(default_factory=dict)
 
-    def forward(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        losses = self.losses(outputs, targets)
-        return losses.mean() if self.reduction == "mean" else losses
+    @property
+    def name(self) -> str:
+        return self.worker.job.contender
 
+    @property
+    def seldom(self) -> bool:
+        return self.name in OPACUS and self.once > _LONG
 
-def opacus(dataset: str, data: Dataset, mode: str) -> Step:
-    from opacus import PrivacyEngine
-
-    way = recipe(TASKS[dataset].model)
-    model = way.build()
-    x, y = data.train_x[:BATCH], data.train_y[:BATCH]
-    criterion = Criterion(way.losses)
-    made = PrivacyEngine().make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9),
-        criterion=criterion,
-        data_loader=DataLoader(TensorDataset(x, y), batch_size=BATCH),
-        noise_multiplier=1.0,
-        max_grad_norm=0.1,
-        poisson_sampling=False,
-        grad_sample_mode=mode,
-    )
-    model, optimiser = made[0], made[1]
-    loss = made[2] if mode == "ghost" else criterion
-
-    def step() -> None:
-        optimiser.zero_grad()
-        loss(model(x), y).backward()
-        optimiser.step()
-
-    return step
-
-
-def ours(dataset: str, data: Dataset, strategy: str) -> Step:
-    hyperparameters = {"lr": 1e-3} if strategy == "online" else {"lr": 1e-3, "clip": 0.1}
-    config = Config(dataset=DatasetConfig(name=dataset), strategy=strategy_schema(strategy)(**hyperparameters))
-    spec = RunSpec(
-        profile="benchmark",
-        variant="default",
-        dataset=config.dataset,
-        model=config.model,
-        strategy=strategy,
-        hyperparameters=hyperparameters,
-        grid=config.grid,
-        privacy=config.privacy,
-        train=config.train,
-        source=data.source,
-        allocation=None,
-        steps=1,
-        seed=0,
-        seeding="named",
-        machine=Machine("cpu", torch.get_num_threads(), TASKS[dataset].micro_batch),
-    )
-    training = Training(spec, data, torch.device("cpu"))
-    training.strategy = replace(training.strategy, noise_multiplier=1.0)
-    return training.advance
-
-
-def contenders(model: str) -> dict[str, Callable[[], Step]]:
-    dataset = MODELS[model]
-    data = made_up_data(dataset)
-    made: dict[str, Callable[[], Step]] = {
-        "plain PyTorch": lambda: plain(dataset, data),
-        "dp_bench FixedThreshold": lambda: ours(dataset, data, "fixed_threshold"),
-        "dp_bench Online": lambda: ours(dataset, data, "online"),
-    }
-    for mode in OPACUS_MODES:
-        made[f"Opacus {mode}"] = lambda mode=mode: opacus(dataset, data, mode)
-    return made
-
-
-def time_interleaved(model: str, repetitions: int) -> dict[str, list[float]]:
-    """Seconds of each contender's steps; one that cannot run this model is left out and says why."""
-    steps: dict[str, Step] = {}
-    for name, make in contenders(model).items():
+    def attempt(self, work: Callable[..., None], *arguments: int) -> None:
+        if self.reason is not None:
+            return
         try:
-            steps[name] = make()
-            steps[name]()
-            steps[name]()
-        except Exception as error:
-            steps.pop(name, None)
-            print(f"  {name} does not run the {model}: {str(error).splitlines()[0][:90]}", file=sys.stderr)
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(repetitions):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
+            work(*arguments)
+        except FailedError as error:
+            self.reason = str(error)
+            self.times.clear()
+            print(f"  {self.name} is left out: {error}", file=sys.stderr)
+
+    def weigh(self) -> None:
+        self.peak_mb, self.once = self.worker.memory()
+
+    def take_turn(self, turn: int) -> None:
+        self.times[turn] = self.worker.steps(math.ceil(_TURN / self.once))
 
 
-def peak_memory(model: str, name: str, threads: int) -> float | None:
-    """MB that three steps add to the peak resident set of a process of their own."""
-    command = [sys.executable, __file__, "--models", model, "--threads", str(threads), "--memory-of", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return float(done.stdout.strip()) if done.returncode == 0 else None
+def measure(
+    model: str,
+    threads: int,
+    repetitions: int = REPETITIONS,
+    contenders: Sequence[str] = tuple(CONTENDERS),
+    rows: int | None = None,
+) -> list[Row]:
+    """A row for each contender; of one that cannot run this model, the reason."""
+    print(f"{model}, {threads} thread(s)", file=sys.stderr)
+    with started([Job(name, model, threads, rows=rows) for name in contenders]) as workers:
+        entries = {worker.job.contender: Entry(worker) for worker in workers}
+        for entry in entries.values():
+            entry.attempt(entry.worker.ready)
+        for entry in entries.values():
+            entry.attempt(entry.weigh)
+        for turn in range(repetitions):
+            # There and back, so that no one always follows the same neighbour.
+            for entry in entries.values() if turn % 2 == 0 else reversed(entries.values()):
+                if turn % _SELDOM == 0 or not entry.seldom:
+                    entry.attempt(entry.take_turn, turn)
+    flops = useful_flops(model)
+    return [_row(entry, entries, flops) for entry in entries.values()]
 
 
-def memory_of(model: str, name: str) -> float:
-    step = contenders(model)[name]()
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that importing and building left
-    before = _resident("VmHWM")
-    for _ in range(3):
-        step()
-    return (_resident("VmHWM") - before) / 1024
+def _row(entry: Entry, entries: Mapping[str, Entry], flops: int) -> Row:
+    job, times = entry.worker.job, entry.times
+    row: Row = {"model": job.model, "threads": job.threads, "contender": entry.name, "reason": entry.reason}
+    if not times:
+        return row
+    plain, layout, product = (entries[name].times if name in entries else {} for name in (PLAIN, SAME_LAYOUT, SGEMM))
+    low, median, high = quartiles(list(times.values()))
+    if entry.name == SGEMM:
+        flops = SGEMM_FLOPS
+    speed = ratio(product, times)  # of products of matrices to steps
+    row |= {
+        "turns": len(times),
+        "ms": 1e3 * median,
+        "ms_low": 1e3 * low,
+        "ms_high": 1e3 * high,
+        "gflops": flops / median / 1e9,
+        "sgemm_fraction": None if speed is None else speed * flops / SGEMM_FLOPS,
+    }
+    if entry.name != SGEMM:  # which is no step
+        base = entries[PLAIN].peak_mb if PLAIN in entries else None
+        row |= {
+            "ratio_plain": ratio(times, plain),
+            "ratio_same_layout": ratio(times, layout),
+            "peak_mb": entry.peak_mb,
+            "peak_ratio": entry.peak_mb / base if entry.peak_mb is not None and base else None,
+        }
+    return row
 
 
-def _resident(field: str) -> int:
-    """Kilobytes, as Linux counts them."""
-    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if field in line)
+def ratio(ours: Times, theirs: Times) -> float | None:
+    """Median over the rounds in which both took their turn: what disturbs one disturbs the other."""
+    common = ours.keys() & theirs.keys()
+    return statistics.median(ours[turn] / theirs[turn] for turn in common) if common else None
 
 
-def measure(model: str, threads: int, repetitions: int) -> list[dict[str, object]]:
-    torch.set_num_threads(threads)
-    seconds = time_interleaved(model, repetitions)
-    base = seconds["plain PyTorch"]
-    rows = []
-    for name, ours in seconds.items():
-        rows.append(
-            {
-                "model": model,
-                "threads": threads,
-                "step": name,
-                "ms": statistics.median(ours) * 1e3,
-                "fastest ms": min(ours) * 1e3,
-                # Of neighbours in time: what disturbs one disturbs the other.
-                "ratio": statistics.median(a / b for a, b in zip(ours, base, strict=True)),
-                "MB": peak_memory(model, name, threads),
-            }
-        )
-    return rows
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, median, high
 
 
-def show(rows: list[dict[str, object]]) -> None:
-    for row in rows:
-        memory = "      -" if row["MB"] is None else f"{row['MB']:7.0f}"
-        print(
-            f"{row['model']:14} {row['threads']} thread(s)  {row['step']:26} {row['ms']:9.1f} ms "
-            f"{row['ratio']:7.2f} x plain {memory} MB"
-        )
-    print(flush=True)
+def steps_table(rows: Sequence[Row]) -> Table:
+    columns = (
+        "model",
+        "threads",
+        "step",
+        "ms",
+        "quartiles",
+        "× plain",
+        "× our layout",
+        "peak MB",
+        "× plain",
+        "of sgemm",
+        "turns",
+    )
+    return Table(
+        name="steps",
+        caption="One training step, batch size 512: median milliseconds, and ratios of neighbours in time",
+        columns=columns,
+        rows=tuple(_cells(row) for row in rows),
+        notes=(
+            "Peak MB: what the first three steps add to the resident set. Of sgemm: the floating-point operations of "
+            "a plain step's forward and backward pass per second, as a fraction of a 1024³ matrix product's.",
+            *(f"{r['contender']} does not run the {r['model']}: {r['reason']}" for r in rows if r["reason"]),
+        ),
+        text_columns=frozenset({0, 2}),
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    first = (row["model"], str(row["threads"]), row["contender"])
+    if row["reason"]:
+        return (*first, "does not run", *[""] * 7)
+    spread = f"{number(row['ms_low'])} to {number(row['ms_high'])}"
+    rest = ("ratio_plain", "ratio_same_layout", "peak_mb", "peak_ratio", "sgemm_fraction")
+    return (*first, number(row["ms"]), spread, *(number(row.get(key)) for key in rest), str(row.get("turns", "")))
+
+
+def headline_table(rows: Sequence[Row]) -> Table:
+    """Times a plain step. Opacus twice: the modes that could release what Online releases, and ghost clipping."""
+    lines = []
+    for model, threads in dict.fromkeys((r["model"], r["threads"]) for r in rows):
+        ratios = of(rows, model, threads, "ratio_plain")
+        per_example = [ratios[name] for name in PER_EXAMPLE if ratios.get(name)]
+        ours = (ratios.get(name) for name in (SAME_LAYOUT, FIXED_THRESHOLD, ONLINE))
+        cells = (*ours, min(per_example, default=None), ratios.get(GHOST))
+        milliseconds = number(of(rows, model, threads, "ms").get(PLAIN))
+        lines.append((model, str(threads), milliseconds, *map(number, cells)))
+    return Table(
+        name="headline",
+        caption="Times a plain PyTorch step",
+        columns=(
+            "model",
+            "threads",
+            "plain, ms",
+            "plain, our layout",
+            "FixedThreshold",
+            "Online",
+            "Opacus, fastest per-example mode",
+            "Opacus, ghost clipping",
+        ),
+        rows=tuple(lines),
+        notes=("Ghost clipping has no per-example gradients and cannot release the second sum of Online.",),
+    )
+
+
+def of(rows: Sequence[Row], model: str, threads: int, key: str) -> dict[str, float]:
+    """One number of every contender that has it."""
+    here = [row for row in rows if (row["model"], row["threads"]) == (model, threads)]
+    return {row["contender"]: row[key] for row in here if row.get(key) is not None}
+
+
+def number(value: float | None) -> str:
+    """Three digits; nothing where there is none."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", nargs="+", choices=list(DATASETS), default=list(DATASETS))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
 
 
 def main() -> None:
-    warnings.simplefilter("ignore")
+    from targets import judged_steps, targets_table
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--repetitions", type=int, default=15)
-    parser.add_argument("--json", help="write the rows to this file as well")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.memory_of:
-        torch.set_num_threads(arguments.threads[0])
-        print(memory_of(arguments.models[0], arguments.memory_of))
-        return
-    everything: list[dict[str, object]] = []
-    for model in arguments.models:
-        for threads in arguments.threads:
-            rows = measure(model, threads, arguments.repetitions)
-            show(rows)
-            everything += rows
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(everything, indent=1))
+    add_options(parser)
+    parser.add_argument("--json", type=Path, help="write the rows to this file as well")
+    options = parser.parse_args()
+    rows = [
+        row
+        for model in options.models
+        for threads in options.threads
+        for row in measure(model, threads, options.repetitions)
+    ]
+    for table in (steps_table(rows), targets_table(judged_steps(rows)), headline_table(rows)):
+        print(markdown(table))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,155 @@
+"""Everything that `make bench` measures, as tables, JSON and a figure in reports/bench.
+
+    python benchmarks/bench.py [--models cnn] [--threads 1 2] [--repetitions 15] [--out reports/bench]
+
+A quarter of an hour on a quiet machine of two cores; on a busy one ratios still mean something, milliseconds do not.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import figure
+import growth
+import step
+import together
+from targets import Judged, judged_rest, judged_steps, targets_table
+
+from dp_bench.cache import write_atomically
+from dp_bench.report.table import Table, markdown
+
+
+def measure(models: Sequence[str], threads: Sequence[int], repetitions: int, out: Path) -> dict[str, Any]:
+    """All parts; `out` is where the whole run keeps its temporary folder."""
+    started = time.monotonic()
+    results: dict[str, Any] = {"machine": _machine(), "load_before": os.getloadavg()}
+    results["steps"] = [row for m in models for t in threads for row in step.measure(m, t, repetitions)]
+    fewer = max(1, repetitions // 3)
+    _say("growth with the batch and the model")
+    results["growth"] = [growth.batch_growth(model, fewer) for model in models]
+    if "bag_of_words" in models:
+        results["growth"].append(growth.parameter_growth(fewer))
+    _say("two processes")
+    results["together"] = [together.measure(model, fewer) for model in models]
+    results["whole_run"] = _whole_run(out) if "bag_of_words" in models else None
+    results["minutes"] = round((time.monotonic() - started) / 60, 1)
+    return results
+
+
+def write(results: Mapping[str, Any], out: Path) -> None:
+    """bench.json, bench.md, bench.png and bench.pdf."""
+    judged = _judged(results)
+    verdicts = [{**asdict(j), "met": j.met} for j in judged]
+    write_atomically(out / "bench.json", (json.dumps({**results, "targets": verdicts}, indent=1) + "\n").encode())
+    steps = results["steps"]
+    tables = [step.headline_table(steps), targets_table(judged), step.steps_table(steps), *_other_tables(results)]
+    text = "\n".join(["# Speed", "", _circumstances(results), "", *(markdown(table) for table in tables)])
+    write_atomically(out / "bench.md", text.encode())
+    figure.save(steps, results["growth"], out)
+
+
+def _judged(results: Mapping[str, Any]) -> list[Judged]:
+    rest = judged_rest(results["growth"], results["together"], results["whole_run"])
+    return judged_steps(results["steps"]) + rest
+
+
+def _whole_run(out: Path) -> dict[str, Any]:
+    """In a process of its own, like a user's."""
+    _say("a whole run")
+    command = [sys.executable, str(Path(__file__).with_name("whole_run.py")), "--root", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    whole: dict[str, Any] = json.loads(done.stdout)
+    return whole
+
+
+def _other_tables(results: Mapping[str, Any]) -> list[Table]:
+    tables = [
+        Table(
+            "growth",
+            "Online, one thread: exponent of a step's time",
+            ("model", "against", "sizes", "ms", "exponent", "of the last two"),
+            tuple(
+                (
+                    g["model"],
+                    g["against"],
+                    ", ".join(f"{size:,}" for size in g["sizes"]),
+                    ", ".join(step.number(ms) for ms in g["ms"]),
+                    f"{g['exponent']:.2f}",
+                    f"{g['exponent_of_the_last_two']:.2f}",
+                )
+                for g in results["growth"]
+            ),
+            text_columns=frozenset({0, 1, 2, 3}),
+        ),
+        Table(
+            "together",
+            "Online: throughput of two processes of one thread over that of one",
+            ("model", "ratio", "lowest", "highest"),
+            tuple(
+                (t["model"], *(f"{value:.2f}" for value in (t["ratio"], min(t["ratios"]), max(t["ratios"]))))
+                for t in results["together"]
+            ),
+        ),
+    ]
+    if whole := results["whole_run"]:
+        columns = ("seconds", "step_ms", "evaluation_ms", "checkpoint_ms", "ratio", "checkpoint_share")
+        caption = f"A whole FixedThreshold run of the bag of words: {whole['steps']:,} steps, "
+        cells = (step.number(whole[column]) for column in columns)
+        headings = ("seconds", "step, ms", "evaluation, ms", "checkpoint, ms", "run / parts", "share of checkpoints")
+        caption += f"{whole['evaluations']} evaluations and checkpoints"
+        tables.append(Table("whole_run", caption, headings, (tuple(cells),), text_columns=frozenset()))
+    return tables
+
+
+def _machine() -> dict[str, Any]:
+    """What the numbers depend on; no names of hosts or people, so that it can be shown to anyone."""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return {
+        "processor": model or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{package: metadata.version(package) for package in ("torch", "opacus", "dp_bench")},
+    }
+
+
+def _circumstances(results: Mapping[str, Any]) -> str:
+    m = results["machine"]
+    busy = results["load_before"][0]
+    quiet = ": not quiet, so trust the ratios only" if busy > 0.5 else ""
+    return (
+        f"{m['processor']}, {m['cores']} cores, torch {m['torch']}, Opacus {m['opacus']}; "
+        f"{results['minutes']} minutes; load before it began {busy:.1f}{quiet}."
+    )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    step.add_options(parser)
+    parser.add_argument("--out", type=Path, default=Path("reports/bench"))
+    options = parser.parse_args()
+    results = measure(options.models, options.threads, options.repetitions, options.out)
+    write(results, options.out)
+    print(markdown(targets_table(_judged(results))))
+    print(_circumstances(results), "\n")
+    print(markdown(step.headline_table(results["steps"])))
+    print(f"All of it: {options.out / 'bench.md'}, bench.json, bench.png and bench.pdf")
+
+
+if __name__ == "__main__":
+    main()

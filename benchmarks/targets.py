@@ -1,0 +1,124 @@
+"""The figures that the project set itself, beside what was measured. Whether they are met is computed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PER_EXAMPLE
+from step import Row, number, of
+
+from dp_bench.report.table import Table
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one model. Ratios to a plain step, unless said otherwise."""
+
+    online: float
+    fixed_threshold: float
+    opacus: float  # Opacus' time over Online's, at least
+    sgemm: float | None  # fraction of the machine's speed, at least
+    same_layout: float  # Online's time over the second baseline's
+
+
+LIMITS = {
+    "bag_of_words": Limits(online=1.5, fixed_threshold=1.2, opacus=28, sgemm=None, same_layout=1.35),
+    "cnn": Limits(online=0.75, fixed_threshold=0.75, opacus=7, sgemm=0.45, same_layout=1.15),
+    "autoencoder": Limits(online=0.85, fixed_threshold=0.85, opacus=2.5, sgemm=0.6, same_layout=1.15),
+}
+PEAK_MEMORY = 1.2
+TWO_PROCESSES = 1.8
+WHOLE_RUN = 1.15
+CHECKPOINTS = 0.01
+LINEAR = 1.1  # an exponent up to this counts as linear; below 1 is what a fixed cost a step looks like
+
+
+@dataclass(frozen=True)
+class Judged:
+    what: str
+    where: str  # model and threads
+    at_most: float | None
+    at_least: float | None
+    measured: float | None  # None: not measured
+
+    @property
+    def met(self) -> bool | None:
+        if self.measured is None:
+            return None
+        above = self.at_least is None or self.measured >= self.at_least
+        return above and (self.at_most is None or self.measured <= self.at_most)
+
+
+def judged_steps(rows: Sequence[Row]) -> list[Judged]:
+    judged = []
+    for model, threads in dict.fromkeys((r["model"], r["threads"]) for r in rows):
+        limits = LIMITS[model]
+        where = f"{model}, {threads} thread{'s' * (threads > 1)}"
+        plain, layout, peak, fraction = (
+            of(rows, model, threads, key)
+            for key in ("ratio_plain", "ratio_same_layout", "peak_ratio", "sgemm_fraction")
+        )
+
+        def most(what: str, measured: float | None, limit: float, where: str = where) -> Judged:
+            return Judged(what, where, limit, None, measured)
+
+        def least(what: str, measured: float | None, limit: float, where: str = where) -> Judged:
+            return Judged(what, where, None, limit, measured)
+
+        ours = [peak[name] for name in (FIXED_THRESHOLD, ONLINE) if name in peak]
+        judged += [
+            most("Online / plain", plain.get(ONLINE), limits.online),
+            most("FixedThreshold / plain", plain.get(FIXED_THRESHOLD), limits.fixed_threshold),
+            least("Opacus' fastest per-example mode / Online", _over_online(plain, PER_EXAMPLE), limits.opacus),
+            least("Opacus' ghost clipping / Online", _over_online(plain, (GHOST,)), limits.opacus),
+            most("Online / plain, our layout", layout.get(ONLINE), limits.same_layout),
+            most("peak memory, the larger of ours / plain", max(ours, default=None), PEAK_MEMORY),
+        ]
+        if limits.sgemm is not None:
+            judged.append(least("Online, fraction of sgemm speed", fraction.get(ONLINE), limits.sgemm))
+    return judged
+
+
+def _over_online(ratios: Mapping[str, float], modes: Sequence[str]) -> float | None:
+    there = [ratios[mode] for mode in modes if mode in ratios]
+    return min(there) / ratios[ONLINE] if there and ONLINE in ratios else None
+
+
+def judged_rest(
+    growth: Sequence[Mapping[str, Any]], together: Sequence[Mapping[str, Any]], whole: Mapping[str, Any] | None
+) -> list[Judged]:
+    # The larger of two exponents: a fixed cost, which flattens the fit, hardly counts in the last two sizes.
+    judged = [
+        Judged(f"exponent of time in {g['against']}", f"{g['model']}, 1 thread", LINEAR, None, max(_exponents(g)))
+        for g in growth
+    ]
+    judged += [
+        Judged("throughput of two processes / one", f"{t['model']}, 1 thread", None, TWO_PROCESSES, t["ratio"])
+        for t in together
+    ]
+    if whole is not None:
+        where = "bag_of_words, FixedThreshold, 1 thread"
+        judged += [
+            Judged("whole run / its steps and evaluations", where, WHOLE_RUN, None, whole["ratio"]),
+            Judged("checkpoints, share of a run", where, CHECKPOINTS, None, whole["checkpoint_share"]),
+        ]
+    return judged
+
+
+def _exponents(growth: Mapping[str, Any]) -> tuple[float, float]:
+    return growth["exponent"], growth["exponent_of_the_last_two"]
+
+
+def targets_table(judged: Sequence[Judged]) -> Table:
+    words = {True: "met", False: "not met", None: "not measured"}
+    return Table(
+        name="targets",
+        caption="The targets and what was measured",
+        columns=("where", "what", "target", "measured", ""),
+        rows=tuple((j.where, j.what, _limit(j), number(j.measured), words[j.met]) for j in judged),
+        text_columns=frozenset({0, 1, 4}),
+    )
+
+
+def _limit(judged: Judged) -> str:
+    return f"≤ {judged.at_most:g}" if judged.at_most is not None else f"≥ {judged.at_least:g}"

@@ -1,0 +1,55 @@
+"""Two runs side by side, a thread each, against one alone: what a sweep gains from a second core.
+
+python benchmarks/together.py [--models cnn] [--repetitions 5]
+"""
+
+import argparse
+import json
+import math
+import statistics
+import time
+from typing import Any
+
+from contenders import DATASETS, ONLINE, Job
+from workers import Worker
+
+REPETITIONS = 5
+_TURN = 1.0  # seconds of work at least: both are at it for nearly all of that
+
+
+def measure(model: str, repetitions: int = REPETITIONS, turn: float = _TURN, rows: int | None = None) -> dict[str, Any]:
+    """Online's throughput in two processes over that in one, alternately."""
+    job = Job(ONLINE, model, 1, rows=rows)
+    with Worker(job) as one, Worker(job) as other:
+        one.ready()
+        other.ready()
+        other.memory()  # only to warm it up
+        count = math.ceil(turn / one.memory()[1])
+        ratios = []
+        for _ in range(repetitions):
+            alone, both = _seconds([one], count), _seconds([one, other], count)
+            ratios.append(2 * alone / both)
+    return {"model": model, "steps": count, "ratio": statistics.median(ratios), "ratios": ratios}
+
+
+def _seconds(workers: list[Worker], count: int) -> float:
+    """Until the last of them is done: what one does faster while the other has ended already is no gain."""
+    start = time.perf_counter()
+    for worker in workers:
+        worker.start(count)
+    for worker in workers:
+        worker.finish()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=list(DATASETS), default=list(DATASETS))
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    options = parser.parse_args()
+    for model in options.models:
+        print(json.dumps(measure(model, options.repetitions)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""A whole FixedThreshold run of the bag of words, as `dp-bench run` does it, against its steps and evaluations alone.
+
+    python benchmarks/whole_run.py [--repetitions 3] [--rows 120000] [--epochs 10]
+
+What is left over is what a run adds: checkpoints, metrics, epsilons, provenance. Made-up data of AG News' size.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from contenders import REAL_ROWS, Job, spec_for
+
+from dp_bench.accounting import Sampling
+from dp_bench.budget import Budget, allocate
+from dp_bench.cost import made_up
+from dp_bench.data.tensors import Dataset
+from dp_bench.run import prepare_device, run
+from dp_bench.spec import RunSpec
+from dp_bench.store import RunFolder
+from dp_bench.training import Training
+
+REPETITIONS = 3
+_TEST_ROWS = 7_600
+_CANDIDATES = 25
+_STEPS, _EVALUATIONS, _CHECKPOINTS = 150, 10, 20  # timed alone, before a run and again after it
+
+
+def measure(repetitions: int, rows: int, epochs: float, root: Path) -> dict[str, Any]:
+    spec, data = _run_of(rows, epochs)
+    prepare_device(spec)
+    evaluations = len(range(0, spec.steps, spec.train.evaluate_every)) + 1
+    runs = []
+    root.mkdir(parents=True, exist_ok=True)
+    # Where runs are kept, not in /tmp: that may lie in memory, where writing a checkpoint costs nothing.
+    with tempfile.TemporaryDirectory(dir=root, prefix=".whole_run.") as folder:
+        before = _alone(spec, data, Path(folder, "alone"))
+        for seed in range(repetitions):
+            seconds = _timed(partial(run, replace(spec, seed=seed), Path(folder), data, _silently))
+            after = _alone(spec, data, Path(folder, "alone"))
+            step, evaluation, checkpoint = ((a + b) / 2 for a, b in zip(before, after, strict=True))
+            before = after
+            runs.append(
+                {
+                    "seconds": seconds,
+                    "ratio": seconds / (spec.steps * step + evaluations * evaluation),
+                    "checkpoint_share": evaluations * checkpoint / seconds,
+                    "step_ms": 1e3 * step,
+                    "evaluation_ms": 1e3 * evaluation,
+                    "checkpoint_ms": 1e3 * checkpoint,
+                }
+            )
+    medians = {name: statistics.median(r[name] for r in runs) for name in runs[0]}
+    return {"steps": spec.steps, "evaluations": evaluations, **medians, "runs": runs}
+
+
+def _run_of(rows: int, epochs: float) -> tuple[RunSpec, Dataset]:
+    spec = spec_for(Job("", "bag_of_words", 1, rows=rows), "fixed_threshold")
+    data = made_up(spec, rows)
+    tested = min(rows, _TEST_ROWS)
+    source = replace(data.source, train_rows=rows, test_rows=tested)
+    data = replace(data, test_x=data.train_x[:tested], test_y=data.train_y[:tested], source=source)
+    steps = round(epochs * rows / spec.train.batch_size)
+    assert spec.privacy is not None
+    budget = Budget(spec.privacy.epsilon, spec.privacy.delta, spec.privacy.accountant)
+    allocation = allocate(budget, Sampling(spec.train.batch_size, rows), _CANDIDATES, steps)
+    return replace(spec, source=source, steps=steps, allocation=allocation), data
+
+
+def _alone(spec: RunSpec, data: Dataset, root: Path) -> tuple[float, float, float]:
+    """Seconds of a step, an evaluation, and a checkpoint with its metrics: means, since a run is a sum of them."""
+    training = Training(spec, data, torch.device("cpu"))
+    folder = RunFolder(root, spec)
+    training.advance()
+    training.evaluate(0.0)
+
+    def save() -> None:
+        folder.write_checkpoint(training.checkpoint())
+        folder.write_metrics(training.rows)
+
+    steps = [_timed(training.advance) for _ in range(_STEPS)]
+    evaluations = [_timed(lambda: training.evaluate(0.0)) for _ in range(_EVALUATIONS)]
+    checkpoints = [_timed(save) for _ in range(_CHECKPOINTS)]
+    return statistics.mean(steps), statistics.mean(evaluations), statistics.mean(checkpoints)
+
+
+def _silently(step: int, row: dict[str, Any] | None) -> None:
+    pass
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--rows", type=int, default=REAL_ROWS["bag_of_words"])
+    parser.add_argument("--epochs", type=float, default=10.0)
+    parser.add_argument("--root", type=Path, default=Path("reports/bench"), help="where the temporary folder is made")
+    options = parser.parse_args()
+    print(json.dumps(measure(options.repetitions, options.rows, options.epochs, options.root)))
+
+
+if __name__ == "__main__":
+    main()

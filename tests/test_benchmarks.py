@@ -1,0 +1,205 @@
+"""The benchmark measures what it says: the same arithmetic in all contenders, honest rows, computed verdicts.
+
+No time is asserted: a test machine is busy.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+import bench  # noqa: E402
+import contenders  # noqa: E402
+import figure  # noqa: E402
+import growth  # noqa: E402
+import step  # noqa: E402
+import targets  # noqa: E402
+import whole_run  # noqa: E402
+from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, Job, SameLayout  # noqa: E402
+from workers import FailedError, Worker  # noqa: E402
+
+from dp_bench.engine import FlatModel, clipped_sums  # noqa: E402
+from dp_bench.engine.flat import flattened  # noqa: E402
+from dp_bench.models import recipe  # noqa: E402
+from dp_bench.report.table import markdown  # noqa: E402
+from dp_bench.strategies.no_dp import NoDP  # noqa: E402
+
+ROWS = 2000
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[step.Row]:
+    return step.measure("bag_of_words", 1, 2, (PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM), rows=ROWS)
+
+
+def made_up_row(contender: str, **numbers: float) -> step.Row:
+    row = {"model": "cnn", "threads": 1, "contender": contender, "reason": None}
+    return {**row, "ms": 100.0, "ms_low": 90.0, "ms_high": 110.0, **numbers}
+
+
+@pytest.fixture
+def made_up_rows() -> list[step.Row]:
+    return [
+        made_up_row(PLAIN, ratio_plain=1.0, peak_ratio=1.0),
+        made_up_row(FIXED_THRESHOLD, ratio_plain=0.7, ratio_same_layout=1.0, peak_ratio=0.4, sgemm_fraction=0.5),
+        made_up_row(ONLINE, ratio_plain=0.8, ratio_same_layout=1.1, peak_ratio=1.3, sgemm_fraction=0.4),
+        made_up_row("Opacus hooks", ratio_plain=8.0, peak_ratio=9.0),
+        made_up_row("Opacus ew", ratio_plain=6.0, peak_ratio=9.0),
+        made_up_row(GHOST, ratio_plain=2.0, peak_ratio=2.0),
+    ]
+
+
+@pytest.mark.parametrize("model", list(contenders.DATASETS))
+def test_the_baselines_and_the_engine_have_the_same_gradient(model: str) -> None:
+    way = recipe(model)
+    data = contenders.made_up(contenders.spec_for(Job(PLAIN, model, 1), "no_dp"), 6)
+    x, y = data.train_x, data.train_y
+    torch.manual_seed(0)
+    module = way.build()
+    way.losses(module(x), y).sum().backward()
+    plain = torch.cat([flattened(p.grad[None])[0] for p in module.parameters()])
+
+    def rebuilt() -> torch.nn.Sequential:
+        torch.manual_seed(0)
+        return way.build()
+
+    same = replace(way, build=rebuilt)
+    second = SameLayout(same, micro_batch=4).summed_gradient(x, y)
+    no_dp = NoDP(lr=1.0, noise_multiplier=0.0, batch_size=6)
+    model_ = FlatModel(rebuilt())
+    ours = clipped_sums(model_, way.losses, x, y, no_dp.queries(no_dp.init(model_.params)), micro_batch=4)["gradient"]
+    scale = plain.abs().max()
+    torch.testing.assert_close(second / scale, plain / scale, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours / scale, plain / scale, rtol=1e-4, atol=1e-5)
+
+
+def test_the_second_baseline_trains_as_sgd_does() -> None:
+    way = recipe("bag_of_words", words=2)
+    x, y = torch.rand(8, 100), torch.randint(4, (8,))
+    torch.manual_seed(1)
+    training = SameLayout(way, micro_batch=3)
+    torch.manual_seed(1)
+    module = way.build()
+    optimiser = torch.optim.SGD(module.parameters(), lr=contenders.LR, momentum=contenders.MOMENTUM)
+    for _ in range(3):
+        training.update(x, y, 8)
+        optimiser.zero_grad()
+        way.losses(module(x), y).mean().backward()
+        optimiser.step()
+    plain = torch.cat([p.detach().flatten() for p in module.parameters()])
+    torch.testing.assert_close(training.model.params, plain)
+
+
+def test_a_row_for_each_contender(measured: list[step.Row]) -> None:
+    rows = {row["contender"]: row for row in measured}
+    assert list(rows) == [PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM]
+    for name in (PLAIN, SAME_LAYOUT, ONLINE):
+        row = rows[name]
+        assert row["reason"] is None
+        assert row["turns"] >= 1
+        assert 0 < row["ms_low"] <= row["ms"] <= row["ms_high"]
+        assert row["ratio_plain"] > 0
+        assert row["ratio_same_layout"] > 0
+        assert row["sgemm_fraction"] > 0
+        assert row["peak_mb"] is None or row["peak_mb"] > 0
+    assert rows[PLAIN]["ratio_plain"] == rows[SAME_LAYOUT]["ratio_same_layout"] == 1
+    assert rows[SGEMM]["sgemm_fraction"] == 1
+    json.dumps(measured)
+
+
+def test_a_failing_contender_is_reported_and_the_rest_survive(measured: list[step.Row]) -> None:
+    failed = next(row for row in measured if row["contender"] == "nobody")
+    assert "nobody" in failed["reason"]
+    assert "ms" not in failed
+    table = markdown(step.steps_table(measured))
+    assert f"nobody does not run the bag_of_words: {failed['reason']}" in table
+
+
+def test_a_worker_that_dies_says_so() -> None:
+    with Worker(Job(SGEMM, "cnn", 1)) as worker:
+        worker.ready()
+        assert worker.steps(2) > 0
+        worker._process.kill()
+        with pytest.raises(FailedError, match="exit code -9"):
+            worker.steps(1)
+
+
+def test_long_steps_are_compared_with_their_own_rounds() -> None:
+    assert step.ratio({0: 6.0, 3: 8.0}, {0: 2.0, 1: 100.0, 2: 100.0, 3: 4.0}) == 2.5
+    assert step.ratio({0: 1.0}, {}) is None
+    assert step.quartiles([3.0]) == (3.0, 3.0, 3.0)
+    assert step.quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 3.0, 4.0)
+
+
+def test_useful_operations_are_those_of_the_layers() -> None:
+    weights = [1250 * 128, 128 * 128, 128 * 4]
+    # Forward, weight gradients, and input gradients of all layers but the first.
+    assert contenders.useful_flops("bag_of_words") == 2 * 512 * (2 * sum(weights) + sum(weights[1:]))
+
+
+def test_targets_are_computed(made_up_rows: list[step.Row]) -> None:
+    judged = {j.what: j for j in targets.judged_steps(made_up_rows)}
+    assert judged["Online / plain"].met is False
+    assert judged["FixedThreshold / plain"].met is True
+    assert judged["Online / plain, our layout"].met is True
+    assert judged["peak memory, the larger of ours / plain"].met is False
+    assert judged["Online, fraction of sgemm speed"].met is False
+    # The fastest of the modes that have per-example gradients, and ghost clipping by itself.
+    assert judged["Opacus' fastest per-example mode / Online"].measured == pytest.approx(7.5)
+    assert judged["Opacus' fastest per-example mode / Online"].met is True
+    assert judged["Opacus' ghost clipping / Online"].measured == pytest.approx(2.5)
+    assert judged["Opacus' ghost clipping / Online"].met is False
+    made_up_rows[2]["ratio_plain"] = 0.75
+    assert next(j for j in targets.judged_steps(made_up_rows) if j.what == "Online / plain").met is True
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed(made_up_rows: list[step.Row]) -> None:
+    judged = targets.judged_steps([row for row in made_up_rows if row["contender"] != GHOST])
+    ghost = next(j for j in judged if "ghost" in j.what)
+    assert ghost.met is None
+    assert "not measured" in markdown(targets.targets_table([ghost]))
+
+
+def test_exponents() -> None:
+    assert growth.exponent([1, 2, 4], [3, 6, 12]) == pytest.approx(1)
+    assert growth.exponent([1, 10, 100], [5, 500, 50000]) == pytest.approx(2)
+
+
+def test_a_whole_run_and_everything_written(
+    made_up_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for times in ("_STEPS", "_EVALUATIONS", "_CHECKPOINTS"):
+        monkeypatch.setattr(whole_run, times, 2)
+    whole = whole_run.measure(1, ROWS, 15, tmp_path)
+    assert (whole["steps"], whole["evaluations"]) == (59, 3)
+    assert whole["ratio"] > 0
+    assert whole["checkpoint_share"] > 0
+    assert not list(tmp_path.iterdir()), "the temporary folder stays"
+    results = {
+        "machine": bench._machine(),
+        "load_before": [3.0],
+        "minutes": 1.0,
+        "steps": made_up_rows,
+        "growth": [
+            {"model": "cnn", "against": "batch size", "sizes": [1, 2], "ms": [1, 3], "exponent": 1.0}
+            | {"exponent_of_the_last_two": 1.58}
+        ],
+        "together": [{"model": "cnn", "ratio": 1.9, "ratios": [1.8, 2.0]}],
+        "whole_run": whole,
+    }
+    bench.write(results, tmp_path)
+    written = json.loads((tmp_path / "bench.json").read_text())
+    verdicts = {t["what"]: t["met"] for t in written["targets"]}
+    assert verdicts["exponent of time in batch size"] is False
+    assert verdicts["throughput of two processes / one"] is True
+    assert "not quiet" in (tmp_path / "bench.md").read_text()
+    assert all((tmp_path / name).stat().st_size > 0 for name in ("bench.png", "bench.pdf"))
+
+
+def test_the_figure_stands_a_part(made_up_rows: list[step.Row]) -> None:
+    assert len(figure.draw(made_up_rows, []).axes) == 4
