@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from running import contents
-from test_sweep import PATIENCE, Sweep, command, session, undisturbed, until
+from test_sweep import PATIENCE, Sweep, command, session, started, undisturbed, until
 
 pytestmark = pytest.mark.usefixtures("without_data")
 __all__ = ["undisturbed"]
@@ -69,10 +69,8 @@ def test_ray_is_started_for_a_sweep_and_stopped_after_it(
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     home = tempfile.mkdtemp(prefix="ray", dir="/tmp")
     try:
-        code = "import sys; from dp_bench.cli import main; sys.exit(main())"
         options = ["hydra.launcher.ray.init.num_cpus=2", f"+hydra.launcher.ray.init._temp_dir={home}", "strategy=no_dp"]
-        arguments = [sys.executable, "-c", code, *command(tmp_path / "runs", "ray_local", *options)]
-        with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True) as sweep:
+        with started(command(tmp_path / "runs", "ray_local", *options)) as sweep:
             told = sweep.communicate(timeout=PATIENCE)[1]
         assert sweep.returncode == 0, told
         until(lambda: not session(sweep.pid))
@@ -87,6 +85,7 @@ def test_submitit_loses_a_process_and_nothing_else(
 ) -> None:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="the extra slurm is not installed")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 1)  # how long a slow disk is given
     sweep = Sweep(command(Path("runs"), "slurm_local", "strategy=online"), tmp_path / "log")
     worker = sweep.worker(tmp_path / "runs")
     assert worker != sweep.pid

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,21 @@ class Sweep:
     def kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def started(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A sweep in a new Python process and a session of its own, all of which ends if the test fails."""
+    # Whoever starts the tests in the background has them, and all they start, ignore Ctrl-C.
+    heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"import signal, sys; {heed}; from dp_bench.cli import main; sys.exit(main())"
+    start = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(start, stderr=subprocess.PIPE, text=True, start_new_session=True) as sweep:
+        try:
+            yield sweep
+        except BaseException:  # it would be waited for: for hours, if it trains on
+            os.killpg(sweep.pid, signal.SIGKILL)
+            raise
 
 
 def until(holds: Callable[[], object]) -> object:
@@ -332,11 +347,8 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_with_a_line_and_leaves_no_process_behind(tmp_path: Path) -> None:
-    code = "import sys; from dp_bench.cli import main; sys.exit(main())"
     arguments = command(tmp_path / "runs", "joblib", "hydra.launcher.n_jobs=2", "strategy=no_dp", "train.epochs=1000")
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as sweep:
+    with started(arguments) as sweep:
         until(lambda: at_work(tmp_path / "runs"))
         os.killpg(sweep.pid, signal.SIGINT)  # a terminal sends it to every process of the group
         told = sweep.communicate(timeout=PATIENCE)[1].splitlines()
