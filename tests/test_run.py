@@ -17,7 +17,7 @@ import dp_bench.cache
 import dp_bench.sealed
 import dp_bench.store
 from dp_bench.errors import UserError
-from dp_bench.run import source_commit, run
+from dp_bench.run import run, source_commit
 from dp_bench.store import RunFolder
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training import Training
