@@ -1,7 +1,7 @@
 """What one training step is, for each contender. A worker (workers.py) builds one of them and lets it step.
 
-dp_bench's steps and those of the second baseline are whole: they draw a Poisson sample from as many rows as the real
-data have, and gather it. Plain PyTorch and Opacus start from a batch that is drawn already, which is in their favour.
+dp_bench's steps and those of both baselines are whole: they draw a batch from as many rows as the real data have, and
+gather it. Opacus starts from a batch that is drawn already, which is in its favour.
 """
 
 from collections.abc import Callable
@@ -50,14 +50,16 @@ def build(job: Job) -> Step:
 
 
 def plain(job: Job) -> Step:
-    """The idiomatic non-private loop."""
-    way, (x, y) = _recipe(job), _batch(job)
+    """The idiomatic non-private loop over data in memory."""
+    way, spec = _recipe(job), spec_for(job, "no_dp")
+    data = made_up(spec, spec.source.train_rows)
     model = way.build()
     optimiser = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
 
     def step() -> None:
+        members = torch.randint(len(data.train_x), (job.batch,))
         optimiser.zero_grad()
-        way.losses(model(x), y).mean().backward()
+        way.losses(model(data.train_x[members]), data.train_y[members]).mean().backward()
         optimiser.step()
 
     return step

@@ -37,6 +37,8 @@ NO_PART_OF_A_RESULT = {
     "epsilons",
     "quiet",
 }
+# Two values of these would be two runs in one folder.
+ONE_RUN_WHATEVER_ITS_VALUE = {"device", "threads", "micro_batch", "checkpoint.keep", "quiet"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,12 @@ def plan(choices: Choices, compose: Compose) -> Plan:
             f"experiment: found {', '.join(choices['experiment'])}, expected one; run them one after the other, or "
             "choose dataset=..., strategy=..., grid.k=... and privacy.epsilon=... yourself"
         )
+    for key in sorted(ONE_RUN_WHATEVER_ITS_VALUE & choices.keys()):
+        if len(set(choices[key])) > 1:
+            raise UserError(
+                f"{key}: found {', '.join(choices[key])}, expected one value: it makes no other run, so there is "
+                "nothing to sweep; run one sweep after the other, each with its own runs=FOLDER"
+            )
     composed = _Compositions(compose)
     found: dict[object, Job] = {}
     jobs_of: Counter[str] = Counter()  # by grid

@@ -23,7 +23,7 @@ class Task:
 
 
 TASKS = {
-    "mnist": Task("cnn", "accuracy", True, (3, 5, 7, 9), micro_batch=32),
-    "fashion_mnist": Task("autoencoder", "mse", False, (1, 2, 3, 4), micro_batch=32),
+    "mnist": Task("cnn", "accuracy", True, (3, 5, 7, 9), micro_batch=128),
+    "fashion_mnist": Task("autoencoder", "mse", False, (1, 2, 3, 4), micro_batch=128),
     "ag_news": Task("bag_of_words", "accuracy", True, (3, 5, 7, 9), micro_batch=1024),
 }

@@ -429,3 +429,9 @@ def test_planning_imports_no_torch_once_the_cost_of_a_step_is_known(tmp_path: Pa
     assert "2 configurations, 4 runs" in done.stdout
     assert done.stdout.splitlines()[-1] == "False"
     assert list(tmp_path.iterdir()) == [], "planning must write nothing"
+
+
+@pytest.mark.parametrize("choice", ["device=cpu,auto", "threads=1,2", "checkpoint.keep=none,best", "micro_batch=8,16"])
+def test_two_values_that_would_share_a_folder_are_refused(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "-m", *ONLINE, choice]) == 2
+    assert f"{choice.split('=')[0]}: found" in capsys.readouterr().err
