@@ -187,6 +187,11 @@ def _hydra(arguments: Sequence[str], job: Callable[[Any], str | None] | None = N
     from dp_bench import config
     from dp_bench.job import run_job
 
+    for argument in arguments:
+        if "hydra/sweeper" in argument and not argument.endswith("=grid"):
+            raise UserError(
+                f"{argument}: found another sweeper, expected hydra/sweeper=grid: no other divides a budget"
+            )
     config.register()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print and exit by itself; errors are reported here
     sys.argv = ["dp-bench run", *arguments]

@@ -17,6 +17,7 @@ from dp_bench.errors import UserError
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import MAX_WORDS, TASKS
 
+_MOST_THREADS = 1024
 CALIBRATED = ("noise_multiplier", "batch_size")  # a strategy's fields that no one configures: they follow
 
 
@@ -178,6 +179,8 @@ def check(config: Config) -> None:
         raise UserError(
             f"dataset.words: found {config.dataset.words}, expected 1 to {MAX_WORDS}; the paper's are 25 and 15"
         )
+    if config.threads > _MOST_THREADS:
+        raise UserError(f"threads: found {config.threads}, expected at most {_MOST_THREADS}; one a core is plenty")
     _one_of("strategy.name", config.strategy.name, STRATEGIES)
     if not isinstance(config.strategy, strategy_schema(config.strategy.name)):
         raise UserError(

@@ -42,8 +42,15 @@ def _end_with_the_sweep() -> None:
 def _run_configuration(config: Config) -> None:
     runs = specs(config)
     root = Path(config.runs)
-    for spec in runs:  # every seed is checked before the first one starts
-        RunFolder(root, spec).check_spec()
+    for folder in (RunFolder(root, spec) for spec in runs):  # every seed is checked before the first one starts
+        folder.check_spec()
+        folder.check_grid()
+        folder.result()
+    if config.device == "cuda":
+        from dp_bench.run import check_device
+
+        check_device(config.device)
+    root.mkdir(parents=True, exist_ok=True)
     if config.quiet:  # a sweep says what there is to say
         _end_with_the_sweep()
         _finished_or_trained(runs, root, config.checkpoint.keep, silently)
@@ -57,8 +64,11 @@ def _run_configuration(config: Config) -> None:
 def _finished_or_trained(
     runs: list[RunSpec], root: Path, keep: str, shown: Callable[[RunSpec], AbstractContextManager[Show]]
 ) -> list[dict[str, Any] | None]:
-    results = [RunFolder(root, spec).result() for spec in runs]
+    folders = [RunFolder(root, spec) for spec in runs]
+    results = [folder.result() for folder in folders]
     if all(result is not None for result in results):
+        for folder in folders:
+            folder.tidy()
         return results
     # Only what has to be trained needs torch and the data.
     from dp_bench.data import load

@@ -1,10 +1,11 @@
 """From choices to jobs: every configuration of the chosen grids, each a checked spec before the first one starts."""
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -80,14 +81,24 @@ def plan(choices: Choices, compose: Compose) -> Plan:
                 "nothing to sweep; run one sweep after the other, each with its own runs=FOLDER"
             )
     composed = _Compositions(compose)
+    combinations = [
+        combination
+        for values in itertools.product(*choices.values())
+        for combination in _with_epsilon(dict(zip(choices, values, strict=True)), composed)
+    ]
+    searched: dict[object, set[str]] = {}  # by budget: what is tried besides the points of a grid
+    for combination in combinations:
+        budget, protocol = _budget_and_protocol(composed.of(combination).config)
+        searched.setdefault(budget, set()).add(protocol)
     found: dict[object, Job] = {}
     jobs_of: Counter[str] = Counter()  # by grid
-    for values in itertools.product(*choices.values()):
-        for combination in _with_epsilon(dict(zip(choices, values, strict=True)), composed):
-            expanded = list(_expanded(combination, choices, composed))
-            jobs_of[_grid_name(composed.of(combination).config)] += len(expanded)
-            for job in expanded:
-                found.setdefault(job.identity, job)
+    for combination in combinations:
+        config = composed.of(combination).config
+        times = _times(choices, config, len(searched[_budget_and_protocol(config)[0]]))
+        expanded = list(_expanded(combination, times, composed))
+        jobs_of[_grid_name(config)] += len(expanded)
+        for job in expanded:
+            found.setdefault(job.identity, job)
     if not found:
         raise UserError(
             "points: found published, expected all: the paper's tables name no point of the chosen grids; "
@@ -106,6 +117,23 @@ def _grid_name(config: Config) -> str:
     return f"{config.dataset.name}/{config.strategy.name}/k{config.grid.k}/eps{epsilon:g}"
 
 
+def _budget_and_protocol(config: Config) -> tuple[object, str]:
+    """Which budget pays for a configuration, and what it tries there, however that was written."""
+    swept = STRATEGIES[config.strategy.name].swept
+    privacy = config.privacy
+    budget = (config.dataset.name, config.strategy.name, config.grid.k, *asdict(privacy).values())
+    strategy = {name: value for name, value in asdict(config.strategy).items() if name not in swept}
+    tried = [asdict(config.dataset), asdict(config.model), strategy, asdict(config.grid), asdict(config.train)]
+    return budget, json.dumps([config.profile, config.seed, *tried], sort_keys=True)
+
+
+def _times(choices: Choices, config: Config, protocols: int) -> int:
+    """How often a grid is searched: for each value of every other key, or for each protocol that comes of them."""
+    swept = STRATEGIES[config.strategy.name].swept
+    values = math.prod(len(set(values)) for key, values in choices.items() if _is_charged(key, swept))
+    return config.grid.times * max(values, protocols)
+
+
 def _with_epsilon(combination: dict[str, str], composed: "_Compositions") -> list[dict[str, str]]:
     """The paper's budgets for the data set, unless others were chosen."""
     if "privacy.epsilon" in combination:
@@ -117,15 +145,12 @@ def _with_epsilon(combination: dict[str, str], composed: "_Compositions") -> lis
     return [{**combination, "privacy.epsilon": f"{epsilon:g}"} for epsilon in epsilons]
 
 
-def _expanded(combination: dict[str, str], choices: Choices, composed: "_Compositions") -> Iterator[Job]:
+def _expanded(combination: dict[str, str], times: int, composed: "_Compositions") -> Iterator[Job]:
     config, given = composed.of(combination)
-    swept = STRATEGIES[config.strategy.name].swept
     axes = axes_of(config.strategy.name, config.grid)
     points = _wanted(grid.points(axes), config, given, axes)
     if not points:
         return
-    searched = math.prod(len(set(values)) for key, values in choices.items() if _is_charged(key, swept))
-    times = config.grid.times * searched
     first = specs(
         replace(config, strategy=replace(config.strategy, **points[0]), grid=replace(config.grid, times=times))
     )
@@ -183,12 +208,18 @@ class _Compositions:
     def __init__(self, compose: Compose) -> None:
         self._compose = compose
         self._kept: dict[tuple[str, ...], tuple[DictConfig, _Composition]] = {}
+        self._refers = False  # whether some value is a reference to another
 
     def of(self, combination: Mapping[str, str]) -> _Composition:
         numbers = {key: value for key, value in combination.items() if key in ("grid.k", "privacy.epsilon")}
+        if self._refers:  # to k or epsilon, maybe: then they have to be there from the start
+            numbers = {}
         others = tuple(_overrides({key: value for key, value in combination.items() if key not in numbers}))
         if others not in self._kept:
             composed = self._compose(others)
+            if numbers and "${" in OmegaConf.to_yaml(composed):
+                self._refers = True
+                return self.of(combination)
             swept = STRATEGIES[composed.strategy.name].swept
             given = tuple(name for name in swept if not OmegaConf.is_missing(composed.strategy, name))
             config = parse(composed.copy(), dict.fromkeys(swept, 1.0))

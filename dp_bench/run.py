@@ -36,7 +36,6 @@ def run(spec: RunSpec, root: Path, dataset: Dataset, progress: Show, keep: str =
         folder.check_spec()
         result = folder.result()
         if result is None:
-            folder.write_spec()
             result = _train(spec, folder, dataset, progress, keep)
         folder.finish(result)
         return result
@@ -54,12 +53,15 @@ def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Show, k
         folder.write_metrics(training.rows)
         progress(training.step, training.rows[-1])
     else:
+        folder.write_spec()
         _evaluate_and_save(training, folder, epsilons, progress, keep)
-    while training.step < spec.steps and training.divergence() is None:
+    diverged = training.divergence()
+    while training.step < spec.steps and diverged is None:
         training.advance()
         progress(training.step, None)
         if training.step in epsilons:
             _evaluate_and_save(training, folder, epsilons, progress, keep)
+            diverged = training.divergence()
     folder.write_provenance(_provenance(training, started))
     return _result(spec, training)
 

@@ -15,6 +15,8 @@ from dp_bench.errors import UserError
 from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS
 
+_LONGEST_NAME = 200  # of a folder; file systems end at 255 bytes
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -170,7 +172,10 @@ def variant(config: Config, source: data.Source) -> str:
         departures.append(f"data={source.kind}")
     if config.seed != default.seed:
         departures.append(f"seed={config.seed}")
-    return ",".join(departures) or "default"
+    name = ",".join(departures) or "default"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def _short(value: Any) -> str:

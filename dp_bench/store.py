@@ -53,6 +53,18 @@ class RunFolder:
                 "move the folder away, or choose another runs=FOLDER"
             )
 
+    def check_grid(self) -> None:
+        """Refuse a grid of which a run on disk, any one, was made with another budget: all of them share one."""
+        for path in (self.path.parent.parent).glob("*/seed*/spec.json"):
+            theirs, ours = (comparable(p)["allocation"] for p in (read_sealed(path)["protocol"], self.spec.protocol()))
+            if theirs != ours:
+                key, found, expected = next(_differences(theirs, ours, "allocation"))
+                raise UserError(
+                    f"{path}: found {key} = {found}, expected {expected}: this grid was begun with another budget; "
+                    "move its folder away, or choose another runs=FOLDER"
+                )
+            return
+
     def write_spec(self) -> None:
         machine = vars(self.spec.machine)
         write_sealed(self.path / "spec.json", {"protocol": self.spec.protocol(), "machine": machine})
@@ -106,6 +118,13 @@ class RunFolder:
 
     def write_provenance(self, facts: Mapping[str, Any]) -> None:
         write_atomically(self.path / "provenance.json", as_json(facts))
+
+    def tidy(self) -> None:
+        """Remove what a run that was killed at its very end left: with seed=secure, its key must not stay."""
+        if (self.path / "checkpoint.pt").exists() or any(self.path.glob(".*.tmp")):
+            with self.claimed() as ours:  # which removes what was half written
+                if ours:
+                    (self.path / "checkpoint.pt").unlink(missing_ok=True)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         write_sealed(self.path / "result.json", {**result, "digest": self.spec.digest()})

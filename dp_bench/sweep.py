@@ -20,15 +20,24 @@ TRIES = 3  # of a job whose process dies
 _SECONDS_BETWEEN_LOOKS = 2.0
 
 
+def check_grids(planned: Sequence[Job]) -> None:
+    for folder in {(job.root, job.runs[0].grid_folder): job.folders[0] for job in planned}.values():
+        folder.check_grid()
+
+
 def show_plan(planned: Sequence[Job], notes: Sequence[str], accountants: Sequence[str]) -> None:
+    check_grids(planned)
     print("\n".join([ledger(planned, accountants), *notes]))
 
 
 def sweep(planned: Sequence[Job], launch: Launch) -> None:
     """Carry out every job that is not done. Raises `JobsFailed` with each reason once the others have finished."""
+    check_grids(planned)
     for job in planned:
         for folder in job.folders:
             folder.check_spec()
+    for root in {job.root for job in planned}:
+        root.mkdir(parents=True, exist_ok=True)  # where that cannot be, no job need find out
     with watching(planned):
         failures = _carry_out([job for job in planned if not _is_done(job)], launch)
     for keep in dict.fromkeys(job.keep for job in planned):

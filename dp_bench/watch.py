@@ -57,7 +57,7 @@ class GridView:
 
     @property
     def done(self) -> int:
-        return self.finished + self.diverged + self.damaged
+        return self.finished + self.diverged
 
     def line(self) -> str:
         best = "" if math.isnan(self.best) else f", best {self.best:.4f}"

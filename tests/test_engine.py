@@ -13,7 +13,7 @@ from torch import nn
 
 from dp_bench import models
 from dp_bench.engine import FlatModel, clipped_sums
-from dp_bench.engine.gradients import fastest, fused, general, one_by_one, opacus
+from dp_bench.engine.gradients import _chain, fastest, fused, general, one_by_one, opacus
 from dp_bench.engine.parts import Materialised, OuterProduct
 from dp_bench.queries import Query
 
@@ -712,3 +712,20 @@ def test_a_tied_weight_is_there_once():
 def test_a_layer_that_mixes_examples_or_remembers_them_is_refused(layer):
     with pytest.raises(TypeError, match=r"1\.0.*GroupNorm"):
         FlatModel(nn.Sequential(nn.Linear(4, 4), nn.Sequential(layer)))
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.InstanceNorm2d(3), nn.Softmax(0), nn.LogSoftmax(0), nn.Flatten(0)], ids=lambda layer: str(layer)
+)
+def test_layers_not_known_to_keep_examples_apart_are_not_fused(layer):
+    assert _chain(nn.Sequential(nn.Conv2d(1, 3, 2), layer)) is None
+
+
+def test_a_layer_that_is_used_twice_stays_whole():
+    layer = nn.Linear(5, 5)
+    model = FlatModel(nn.Sequential(layer, nn.Tanh(), layer))
+    x = torch.randn(3, 5)
+    first = clipped_sums(model, product, x, x, [clip(0.1)], 3)["clipped"]
+    assert type(layer.weight) is nn.Parameter
+    second = clipped_sums(model, product, x, x, [clip(0.1)], 3, one_by_one)["clipped"]
+    assert torch.allclose(first, second, rtol=1e-5, atol=1e-7)

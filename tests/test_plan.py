@@ -20,6 +20,7 @@ from dp_bench.budget import Allocation, Budget, allocate, seeds_charged, under
 from dp_bench.cli import main
 from dp_bench.ledger import ledger
 from dp_bench.plan import Job, _is_charged
+from dp_bench.sealed import read_sealed, write_sealed
 from dp_bench.spec import specs
 from dp_bench.strategies import STRATEGIES
 
@@ -435,3 +436,55 @@ def test_planning_imports_no_torch_once_the_cost_of_a_step_is_known(tmp_path: Pa
 def test_two_values_that_would_share_a_folder_are_refused(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-m", *ONLINE, choice]) == 2
     assert f"{choice.split('=')[0]}: found" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.parametrize(
+    ("choices", "times"),
+    [
+        (["strategy={name:online,momentum:0},{name:online,momentum:0.9}"], 2),
+        (["strategy=online", "dataset={name:ag_news,words:15},{name:ag_news,words:25}"], 2),
+        (["strategy=online", "seeds=[1],[2],[3]", "strategy.clip_init=${seeds[0]}"], 3),
+        (["strategy=online", "seeds=[1],[2],[3]"], 1),
+        (["strategy=online", "runs=a,b"], 1),
+        (["strategy=online", "strategy.momentum=0,0.9", "train.epochs=1,2"], 4),
+    ],
+)
+def test_what_is_searched_is_charged_however_it_is_written(choices: list[str], times: int) -> None:
+    found = planned(*SMOKE, "privacy.epsilon=3", "grid.k=2", "dataset.stand_in=true", *choices)
+    assert {job.runs[0].grid.times for job in found} == {times}
+    assert {job.runs[0].allocation.candidates for job in found} == {2 * times}
+
+
+@pytest.mark.usefixtures("uncalibrated")
+def test_a_second_file_for_a_strategy_is_a_search(tmp_path: Path) -> None:
+    (tmp_path / "strategy").mkdir()
+    (tmp_path / "strategy" / "mine.yaml").write_text("defaults: [online, _self_]\nmomentum: 0.0\n")
+    found = planned("--config-dir", str(tmp_path), *SMOKE, "strategy=online,mine", "grid.k=2", "privacy.epsilon=3")
+    assert {job.runs[0].allocation.candidates for job in found} == {4}
+
+
+@pytest.mark.usefixtures("uncalibrated")
+def test_a_value_may_refer_to_epsilon() -> None:
+    choices = ["strategy=online", "grid.k=2", "privacy.epsilon=3,9", "strategy.clip_init=${privacy.epsilon}"]
+    assert {job.runs[0].hyperparameters["clip_init"] for job in planned(*SMOKE, *choices)} == {3.0, 9.0}
+
+
+def test_no_other_sweeper_is_let_in(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "-m", *ONLINE, "hydra/sweeper=basic", "strategy.lr=0.316"]) == 2
+    assert "no other divides a budget" in capsys.readouterr().err
+
+
+def test_a_grid_begun_with_another_budget_is_refused_in_pieces_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = ["run", "-m", *ONLINE, "grid.k=2", "seeds=[0]", "hydra/launcher=basic", f"runs={tmp_path}"]
+    assert main([*sweep, "strategy.lr=0.00316"]) == 0
+    (spec,) = tmp_path.rglob("spec.json")
+    content = read_sealed(spec)
+    content["protocol"]["allocation"]["noise_multiplier"] = 0.5
+    write_sealed(spec, content)
+    for command in ([*sweep, "strategy.lr=31.62"], ["plan", *sweep[2:], "strategy.lr=31.62"]):
+        assert main(command) == 2
+        assert "this grid was begun with another budget" in capsys.readouterr().err
+    assert len(list(tmp_path.rglob("spec.json"))) == 1

@@ -198,3 +198,11 @@ def test_variants_are_kept_apart(tmp_path: Path) -> None:
 def test_private_choices_do_not_matter_to_no_dp() -> None:
     assert without_private_choices("privacy.accountant=rdp_wor,strategy.momentum=0") == "default"
     assert without_private_choices("train.epochs=1,privacy.delta=1e-06") == "train.epochs=1"
+
+
+def test_provenance_of_any_shape_costs_no_run(tmp_path: Path) -> None:
+    odd = {"source": "x", "packages": "abc", "machine": 3, "seconds_of_last_session": "never"}
+    write_run(tmp_path, made_up_spec(lr=0.3162), [0.1, 0.9], provenance=odd)
+    collection = collect(tmp_path, "paper")
+    assert len(collection.runs) == 1
+    assert not collection.skipped

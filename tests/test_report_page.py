@@ -36,6 +36,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (trade_off / "trade_off.csv").write_text("t,C,cosine\n100,0.1,0.5\n100,1,0.7\n950,0.1,0.4\n950,1,0.1\n")
     out = tmp_path_factory.mktemp("reports")
     (out / "paper" / "figures").mkdir(parents=True)
+    (out / "paper" / "files.txt").write_text("figures/stale.png\n")
     (out / "paper" / "figures" / "stale.png").touch()
     (out / "paper" / "mine.txt").touch()
     assert main(["--runs", str(runs), "--out", str(out)]) == 0
@@ -150,3 +151,28 @@ def test_help_has_examples_and_starts_light(capsys: pytest.CaptureFixture[str]) 
         code = f"import sys, {module}; print(sorted({heavy!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
+
+
+def test_only_what_an_earlier_report_wrote_is_removed(tmp_path: Path) -> None:
+    runs, out = small_store(tmp_path / "runs"), tmp_path / "out"
+    make_report(runs, "paper", out)
+    mine = [out / "paper" / name for name in ("figures/mine.pdf", "data/mine.csv", "deep/tables/mine.md")]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    for folder in (runs / "paper/default/mnist").glob("*"):
+        if folder.name != "online":
+            shutil.rmtree(folder)
+    shutil.rmtree(runs / "paper/default/fashion_mnist")
+    assert (out / "paper/tables/best_fashion_mnist_k5.md").exists()
+    make_report(runs, "paper", out)
+    assert not (out / "paper/tables/best_fashion_mnist_k5.md").exists()
+    assert all(path.read_text() == "mine" for path in mine)
+
+
+def test_a_place_that_cannot_be_written_is_found_before_any_work(tmp_path: Path) -> None:
+    runs = small_store(tmp_path / "runs")
+    for options in ({"readme": tmp_path / "none.md"}, {"keep": runs}):
+        with pytest.raises(UserError):
+            make_report(runs, "paper", tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()

@@ -14,7 +14,8 @@ def test_interval_of_five_values_is_nearly_their_range() -> None:
     assert 4.6 < high <= 5.0
     assert low + high == pytest.approx(6.0)
     assert mean_interval([1.0]) is None
-    assert mean_interval([2.0, 2.0, 2.0]) == (2.0, 2.0)
+    assert mean_interval([1.0, 2.0, 3.0, 4.0]) is None
+    assert mean_interval([2.0] * 5) == (2.0, 2.0)
 
 
 def test_interval_covers_about_as_often_as_it_says() -> None:
@@ -53,7 +54,9 @@ def test_clear_difference_over_many_cells() -> None:
     assert found is not None
     assert (found.cells, found.ahead, found.superiority) == (12, 12, 1.0)
     assert found.difference == pytest.approx(np.mean(pairs[0][0]) - np.mean(pairs[0][1]))
-    assert found.low < found.difference < found.high
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < found.difference < high
     assert found.p == pytest.approx(1e-4)
     turned = compare(pairs, higher_is_better=False)
     assert turned is not None
@@ -86,3 +89,9 @@ def test_ties_count_half() -> None:
     assert found is not None
     assert (found.superiority, found.difference, found.ahead) == (0.5, 0.0, 0)
     assert found.p == 1.0
+
+
+def test_a_difference_has_an_interval_only_where_the_values_carry_one():
+    assert compare([([1.0, 2.0], [3.0, 4.0])] * 3, higher_is_better=True).interval is None
+    assert compare([([1.0, 2.0], [3.0, 4.0])] * 4, higher_is_better=True).interval is not None
+    assert compare([([1.0, 2.0, 3.0, 4.0, 5.0], [3.0, 4.0])], higher_is_better=True).interval is None

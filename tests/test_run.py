@@ -4,18 +4,21 @@ import hashlib
 import json
 import os
 import random
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
-from running import carry_out, contents, data_of, in_a_child, smoke
+from running import POINT, carry_out, contents, data_of, in_a_child, smoke
 
 import dp_bench.cache
 import dp_bench.sealed
 import dp_bench.store
+from dp_bench import cli
 from dp_bench.errors import UserError
 from dp_bench.run import run, source_commit
 from dp_bench.store import RunFolder
@@ -374,3 +377,49 @@ def test_a_run_names_its_commit_and_whether_anything_it_depends_on_was_changed(t
         (tmp_path / name).write_text("1")
     (tmp_path / "conf/new.yaml").unlink()
     assert source_commit(tmp_path) == commit
+
+
+def test_a_key_does_not_outlive_a_run_that_was_killed_at_its_very_end(tmp_path: Path) -> None:
+    """Between the result and the removal of the checkpoint, which holds the key."""
+    arguments = ["run", "profile=smoke", "dataset=ag_news", *POINT["online"], "seeds=[0]", "seed=secure"]
+    arguments += [f"runs={tmp_path}"]
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "checkpoint.pt":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def killed() -> None:
+        with mock.patch.object(Path, "unlink", unlink):
+            cli.main(arguments)
+
+    assert in_a_child(killed) == -signal.SIGKILL
+    (checkpoint,) = tmp_path.rglob("checkpoint.pt")
+    assert (checkpoint.parent / "result.json").exists()
+    assert cli.main(arguments) == 0
+    assert not checkpoint.exists()
+
+
+def test_a_refused_resumption_changes_nothing(tmp_path: Path) -> None:
+    spec = smoke("online")[0]
+    with mock.patch.object(Training, "advance", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        carry_out(spec, tmp_path, data_of(spec))
+    before = contents(tmp_path)
+    other = replace(spec, machine=replace(spec.machine, threads=2))
+    with pytest.raises(UserError, match="threads"):
+        carry_out(other, tmp_path, data_of(spec))
+    assert contents(tmp_path) == before
+
+
+def test_a_run_that_breaks_between_evaluations_ends_with_a_row_that_shows_it(tmp_path: Path) -> None:
+    spec = smoke("fixed_threshold", "grid.also.lr=[1e38]", "strategy.lr=1e38", "strategy.clip=100")[0]
+    result = carry_out(spec, tmp_path, data_of(spec))
+    assert result["status"] == "diverged"
+    assert result["final"]["step"] > 0
+    assert result["steps_charged"] == spec.steps
+
+
+def test_a_protocol_with_a_long_name_has_a_folder() -> None:
+    values = ",".join(f"{0.001 * i:.3f}" for i in range(1, 90))
+    spec, other = (smoke("online", f"grid.also.lr=[{values},{end}]")[0] for end in ("0.9", "0.95"))
+    assert len(spec.variant.encode()) < 255
+    assert spec.variant != other.variant

@@ -11,6 +11,14 @@ from dp_bench.engine.flat import FlatModel, flattened
 from dp_bench.engine.layers import rule_for
 from dp_bench.engine.parts import Materialised, Part
 
+# Layers that treat examples independently, use no parameters and overwrite nothing. Of others that is not known.
+_WITHOUT_PARAMETERS = {
+    *(nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish),
+    *(nn.Tanh, nn.Sigmoid, nn.LogSigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish),
+    *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d, nn.Upsample),
+    *(nn.Dropout, nn.Dropout2d, nn.PixelShuffle, nn.PixelUnshuffle),
+}
+
 Losses = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> one loss per example [B]
 Gradients = Callable[[FlatModel, Losses, Tensor, Tensor], Sequence[tuple[slice, Part]]]
 
@@ -54,7 +62,10 @@ def general(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -
         return losses(functional_call(model.module, parameters, (x[None],)), y[None])[0]
 
     parameters = {n: p.detach() for n, p in model.module.named_parameters()}
+    owned = [(layer, name, p) for layer in model.module.modules() for name, p in layer._parameters.items()]
     per_example = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(parameters, inputs, targets)
+    for layer, name, parameter in owned:  # functional_call does not put back those of a layer that is used twice
+        layer._parameters[name] = parameter
     return _materialised(model, per_example)
 
 
@@ -104,7 +115,7 @@ def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | N
             chain += inner
         owners = [id(p) for _, layer in chain for p in layer.parameters()]
         return chain if len(owners) == len(set(owners)) else None
-    # Of layers without parameters only torch's own are known to use none, and not to overwrite what they are given.
-    known = type(module).__module__.startswith("torch.nn.modules.") and not getattr(module, "inplace", False)
-    fusable = rule_for(module) is not None or (known and next(module.parameters(), None) is None)
-    return [(name, module)] if fusable else None
+    known = type(module) in _WITHOUT_PARAMETERS and not getattr(module, "inplace", False)
+    if type(module) is nn.Flatten:
+        known = module.start_dim == 1
+    return [(name, module)] if known or rule_for(module) is not None else None

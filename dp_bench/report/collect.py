@@ -166,7 +166,12 @@ def _provenance(path: Path) -> dict[str, Any]:
         content = json.loads((path / "provenance.json").read_bytes())
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    groups = ("source", "packages", "machine")
+    seconds = content.get("seconds_of_last_session")
+    good = {name: value for name, value in content.items() if name not in groups or isinstance(value, dict)}
+    return good if isinstance(seconds, int | float) else {**good, "seconds_of_last_session": math.nan}
 
 
 def _row(

@@ -19,7 +19,7 @@ _EXAMPLES = """examples:
 It works on whatever is there, and says what is missing.
 """
 _SLOW_ACCOUNTANTS = ("pld", "prv", "rdp_wor")
-_WRITTEN = {"tables": (".md", ".csv", ".tex"), "figures": (".png", ".pdf"), "data": (".csv",)}
+_MANIFEST = "files.txt"  # what a report wrote besides its page: the next one removes these, and nothing else
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,10 +68,15 @@ def make_report(
     from dp_bench.report.draw import save_all
     from dp_bench.report.keep import copy_runs
     from dp_bench.report.names import plural
+    from dp_bench.report.readme import check as check_readme
     from dp_bench.report.readme import update as update_readme
     from dp_bench.report.results import sections
     from dp_bench.report.table import write
 
+    if readme is not None:
+        check_readme(readme)
+    if keep is not None and keep.resolve() == runs.resolve():
+        raise UserError(f"--keep: found {keep}, where the runs are, expected another folder")
     started = time.monotonic()
 
     def tell(text: str) -> None:
@@ -87,6 +92,7 @@ def make_report(
     report = build(collection, variant, asked)
     folder = out / profile
     _remove_earlier(folder)
+    written = ["data/runs.csv"]
     for chapter in report.chapters:
         place = folder / chapter.folder
         for table in chapter.tables():
@@ -94,8 +100,13 @@ def make_report(
         charts = chapter.charts()
         tell(f"{chapter.title}: {len(chapter.tables())} tables, {len(charts)} figures")
         save_all(charts, place / "figures")
+        within = f"{chapter.folder}/" if chapter.folder else ""
+        written += [f"{within}tables/{t.name}.{end}" for t in chapter.tables() for end in ("md", "csv", "tex")]
+        written += [f"{within}figures/{chart.name}.{end}" for chart in charts for end in ("png", "pdf")]
     for item in report.provenance.items:
         write(item, folder / "tables")  # type: ignore[arg-type]
+        written += [f"tables/{item.name}.{end}" for end in ("md", "csv", "tex")]
+    write_atomically(folder / _MANIFEST, "".join(f"{name}\n" for name in written).encode())
     write_atomically(folder / "data" / "runs.csv", collection.runs.drop(columns="belongs").to_csv(index=False).encode())
     write_atomically(folder / "index.html", html.page(report, folder).encode())
     if keep is not None:
@@ -108,7 +119,6 @@ def make_report(
 
 def _remove_earlier(folder: Path) -> None:
     """What an earlier report wrote: a figure of runs that are gone must not stay."""
-    for name, suffixes in _WRITTEN.items():
-        for old in folder.rglob(f"{name}/*"):
-            if old.suffix in suffixes and old.is_file():
-                old.unlink()
+    manifest = folder / _MANIFEST
+    for name in manifest.read_text().splitlines() if manifest.exists() else ():
+        (folder / name).unlink(missing_ok=True)

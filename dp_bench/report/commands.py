@@ -27,11 +27,11 @@ def command(grid: Grid, point: Point) -> str:
     chosen += [f"strategy.{name}={point.hyperparameters[name]!r}" for name in swept]
     chosen += [f"grid.k={key.k}"]
     chosen += [f"privacy.epsilon={key.epsilon:g}"] if facts["budgeted"] else []
-    chosen += [*_departures(facts["variant"]), f"seeds=[{','.join(_seeds(point))}]"]
+    chosen += [*departures(facts["variant"]), f"seeds=[{','.join(_seeds(point))}]"]
     return f"dp-bench run {' '.join(_quoted(text) for text in chosen)}"
 
 
-def _departures(variant: str) -> list[str]:
+def departures(variant: str) -> list[str]:
     """A variant is a list of overrides, but for what the data themselves decide."""
     return [choice for choice in variant.split(",") if choice != "default" and not choice.startswith("data=")]
 

@@ -80,7 +80,7 @@ def comparisons_table(results: Results) -> Table:
             f"{names.strategy(a)} – {names.strategy(b)}",
             f"{c.ahead} of {c.cells}",
             names.metric(c.difference),
-            f"{names.metric(c.low)} to {names.metric(c.high)}",
+            f"{names.metric(c.interval[0])} to {names.metric(c.interval[1])}" if c.interval else "",
             f"{c.superiority:.2f}",
             "" if p is None else ("< 0.001" if p < 0.001 else f"{p:.3f}"),
         )

@@ -37,7 +37,7 @@ WORDS_WITHOUT_REPLACEMENT = (
 WORDS_EMULATED = (
     "NOT PRIVATE: grids marked emulated take steps and noise as for a larger data set and draw batches from a part of "
     "it. Their ε budget is the paper's setting, not a guarantee for this data; the ledger's ε of a run and of a grid "
-    "are the true ones."
+    "are of the data that were used."
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from dp_bench.cache import write_atomically
 from dp_bench.errors import UserError
 from dp_bench.report import names
+from dp_bench.report.commands import departures
 from dp_bench.report.results import Section
 from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
 from dp_bench.report.tables import no_guarantees
@@ -16,11 +17,17 @@ START, END = "<!-- results: written by dp-bench report -->", "<!-- end of result
 _COLUMNS = ("data set", "strategy", "ε", "published", "here", "verdict", "seeds", "all cells run")
 
 
-def update(path: Path, sections: Sequence[Section]) -> None:
-    """Replace what stands between the marks of the file."""
-    text = path.read_text()
+def check(path: Path) -> str:
+    """The file's text, which must have a place for the results."""
+    text = path.read_text() if path.is_file() else ""
     if text.count(START) != 1 or text.count(END) != 1:
         raise UserError(f"{path}: found no place for the results, expected one line {START!r} and one {END!r}")
+    return text
+
+
+def update(path: Path, sections: Sequence[Section]) -> None:
+    """Replace what stands between the marks of the file."""
+    text = check(path)
     before, rest = text.split(START)
     after = rest.split(END)[1]
     write_atomically(path, f"{before}{START}\n\n{block(sections)}\n{END}{after}".encode())
@@ -54,7 +61,9 @@ def _row(members: list[Score]) -> tuple[str, ...]:
     score = min(members, key=lambda s: (s.cell.k, s.cell.epsilon))
     cell = score.cell
     assert score.grid is not None
-    mark = " (emulated)" if score.grid.emulated else " (rdp_wor)" if not score.grid.guaranteed else ""
+    choices = [choice for choice in departures(score.grid.facts["variant"]) if "emulate_size" not in choice]
+    marks = ["emulated"] * score.grid.emulated + choices
+    mark = f" ({', '.join(marks)})" if marks else ""
     counts = [f"{n} {v}" for v in (REPRODUCED, BETTER, WORSE) if (n := sum(s.verdict == v for s in members))]
     return (
         names.dataset(cell.dataset) + mark,

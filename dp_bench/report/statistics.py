@@ -19,6 +19,7 @@ Values = Sequence[float]
 Pair = tuple[Values, Values]  # the seeds of two strategies in one cell
 
 CONFIDENCE = 0.95
+_FEWEST = 5  # values from which an interval is given: of two, one of 95 % would cover the truth in every other case
 RESAMPLES = 9999
 # All resamples of up to so many values are listed; of more, RESAMPLES are drawn.
 _LISTED = 6
@@ -34,20 +35,19 @@ class Comparison:
     cells: int
     ahead: int  # cells in which A's mean is the better one
     difference: float  # of the metric, mean over the cells
-    low: float
-    high: float
+    interval: tuple[float, float] | None  # None: the values are too few
     superiority: float  # chance that a run of A beats one of B in the same cell, ties counted half
     p: float | None  # None: the cells are too few
 
 
 def mean_interval(values: Values) -> tuple[float, float] | None:
-    """A bootstrap interval for the mean; None for fewer than two values.
+    """A bootstrap interval for the mean; None for fewer than five values, which a resampled mean cannot do justice to.
 
     Percentiles of the resampled means, widened for the small sample (the percentiles are those at which the interval
     of normal data would be Student's). Of five values it is nearly their whole range, and no less is honest.
     """
     n = len(values)
-    if n < 2:
+    if n < _FEWEST:
         return None
     means = np.asarray(values, dtype=float)[_resamples(n)].mean(axis=1)
     low, high = np.quantile(means, [_tail(n), 1 - _tail(n)])
@@ -62,13 +62,12 @@ def compare(pairs: Sequence[Pair], higher_is_better: bool) -> Comparison | None:
     sign = 1.0 if higher_is_better else -1.0
     differences = [sign * float(a.mean() - b.mean()) for a, b in usable]
     superiority = float(np.mean([_superiority(sign * a, sign * b) for a, b in usable]))
-    low, high = _difference_interval(usable, sign)
+    freedom = min(sum(len(side) - 1 for side in sides) for sides in zip(*usable, strict=True))
     return Comparison(
         cells=len(usable),
         ahead=sum(difference > 0 for difference in differences),
         difference=math.fsum(differences) / len(differences),
-        low=low,
-        high=high,
+        interval=_difference_interval(usable, sign) if freedom >= _FEWEST - 1 else None,
         superiority=superiority,
         p=_permutation_p([(sign * a, sign * b) for a, b in usable], superiority),
     )

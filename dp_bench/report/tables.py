@@ -173,8 +173,8 @@ def no_guarantees(grids: Iterable[Grid]) -> list[str]:
     if emulated:
         rows = " or ".join(sorted({f"{grid.facts['train_rows']:,}" for grid in emulated}))
         found.append(
-            f"NOT PRIVATE, emulated: ε is the paper's setting, not a guarantee for this data. On the {rows} examples "
-            f"that batches are drawn from, the true ε is {_true_epsilons(emulated)}."
+            "NOT PRIVATE, emulated: ε is the paper's setting, not a guarantee for this data. "
+            f"{_true_epsilons(emulated)}Batches are drawn from {rows} examples."
         )
     if any(grid.facts["budgeted"] and grid.facts["accountant"] not in PRIVATE_ACCOUNTANTS for grid in grids):
         found.append("NOT PRIVATE: counted by rdp_wor, which proves no guarantee; for comparison with the paper only.")
@@ -184,7 +184,10 @@ def no_guarantees(grids: Iterable[Grid]) -> list[str]:
 def _true_epsilons(grids: Iterable[Grid]) -> str:
     spent: dict[float, list[float]] = {}
     for grid in grids:
+        if grid.facts["accountant"] not in PRIVATE_ACCOUNTANTS:
+            continue  # whose count is no epsilon
         assert grid.allocation is not None
         spent.setdefault(grid.key.epsilon, []).append(truly(grid.allocation, grid.facts["train_rows"]).grid)
     ranges = {e: sorted({f"{min(values):.2f}", f"{max(values):.2f}"}, key=float) for e, values in spent.items()}
-    return ", ".join(f"{' to '.join(ends)} where {epsilon:g} is set" for epsilon, ends in sorted(ranges.items()))
+    each = ", ".join(f"{' to '.join(ends)} where {epsilon:g} is set" for epsilon, ends in sorted(ranges.items()))
+    return f"The true ε is {each}. " if each else ""
