@@ -27,7 +27,7 @@ class GridView:
     total: int
     finished: int = 0
     diverged: int = 0
-    damaged: int = 0
+    failed: int = 0
     running: int = 0
     best: float = math.nan
     steps_done: int = 0
@@ -40,7 +40,7 @@ class GridView:
             try:
                 result = folder.result()
             except UserError:
-                self.damaged += 1
+                self.failed += 1
                 continue
             if result is None:
                 still_waiting.append(folder)
@@ -62,8 +62,8 @@ class GridView:
     def line(self) -> str:
         best = "" if math.isnan(self.best) else f", best {self.best:.4f}"
         diverged = f", {self.diverged} diverged" if self.diverged else ""
-        damaged = f", {self.damaged} damaged" if self.damaged else ""
-        return f"{self.name}: {self.done} of {self.total} done, {self.running} started{diverged}{damaged}{best}"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.name}: {self.done} of {self.total} done, {self.running} started{diverged}{failed}{best}"
 
 
 @dataclass
@@ -81,9 +81,8 @@ class View:
         done, total = (sum(getattr(grid, name) for grid in self.grids) for name in ("done", "total"))
         hours = (time.monotonic() - self.started) / 3600
         fresh = done - self.done_before
-        speed = (
-            f", {fresh / hours:.0f} runs an hour, {hours * 60 * (total - done) / fresh:.0f} min left" if fresh else ""
-        )
+        left = sum(len(grid.waiting) for grid in self.grids)
+        speed = f", {fresh / hours:.0f} runs an hour, {hours * 60 * left / fresh:.0f} min left" if fresh else ""
         return f"{done} of {total} runs done{speed}"
 
     def lines(self, columns: int, rows: int) -> list[str]:

@@ -468,20 +468,20 @@ AXES = {"no_dp": ["strategy.lr=0.00316", "seeds=[0,1,2,3]"], "adam_wosm": ["stra
 def test_the_view_counts_what_the_store_holds(half_done: list[Job]) -> None:
     view = view_of(half_done)
     found = [
-        [getattr(g, n) for n in ("done", "total", "running", "finished", "diverged", "damaged")] for g in view.grids
+        [getattr(g, n) for n in ("done", "total", "running", "finished", "diverged", "failed")] for g in view.grids
     ]
-    assert found == [[2, 4, 0, 2, 0, 0], [2, 4, 1, 0, 1, 1]]
+    assert found == [[2, 4, 0, 2, 0, 0], [1, 4, 1, 0, 1, 1]]
     assert [grid.line().rpartition("/eps")[2] for grid in view.grids] == [
         "inf: 2 of 4 done, 0 started, best 0.7500",
-        "3: 2 of 4 done, 1 started, 1 diverged, 1 damaged",
+        "3: 1 of 4 done, 1 started, 1 diverged, 1 failed",
     ]
-    assert view.total_line() == "4 of 8 runs done", "no speed is known yet"
+    assert view.total_line() == "3 of 8 runs done", "no speed is known yet"
     view.started -= 3600
     half_done[6].folders[0].finish({"status": "finished", "best": {"value": 0.5}})
     half_done[7].folders[0].finish({"status": "finished", "best": {"value": 0.25}})
     view.refresh()
-    assert view.grids[1].line().endswith("4 of 4 done, 0 started, 1 diverged, 1 damaged, best 0.5000")
-    assert view.total_line() == "6 of 8 runs done, 2 runs an hour, 60 min left"
+    assert view.grids[1].line().endswith("3 of 4 done, 0 started, 1 diverged, 1 failed, best 0.5000")
+    assert view.total_line() == "5 of 8 runs done, 2 runs an hour, 60 min left"
 
 
 def test_the_best_error_is_the_smallest(tmp_path: Path) -> None:
@@ -499,8 +499,8 @@ def test_where_there_is_no_terminal_it_says_a_line_now_and_then(
         time.sleep(0.3)
     told = capfd.readouterr().err.splitlines()
     assert len(told) > 5
-    assert set(told[:-3]) == {"4 of 8 runs done"}
-    assert told[-3:] == [*(grid.line() for grid in view_of(half_done).grids), "4 of 8 runs done"]
+    assert set(told[:-3]) == {"3 of 8 runs done"}
+    assert told[-3:] == [*(grid.line() for grid in view_of(half_done).grids), "3 of 8 runs done"]
 
 
 def test_a_terminal_is_redrawn_in_place(half_done: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,10 +522,10 @@ def test_a_terminal_is_redrawn_in_place(half_done: list[Job], monkeypatch: pytes
     with watching(half_done):
         until(lambda: times(redraw) > 2)
         half_done[7].folders[0].finish({"status": "finished", "best": {"value": 0.5}})
-        until(lambda: times("5 of 8 runs done"))
+        until(lambda: times("4 of 8 runs done"))
     frames = shown.decode().replace("\r\n", "\n").split(redraw)[1:-1]
     assert len(frames) >= 2
     for frame in frames:
         assert len(frame.splitlines()) == 3
         assert all(len(line) < 60 for line in frame.splitlines()), "a wrapped line could not be drawn over"
-    assert frames[0].splitlines()[0].endswith("adam_wosm/k4/eps3: 2 of 4 done, 1 started, 1 diverged, 1 damaged"[-50:])
+    assert frames[0].splitlines()[0].endswith("adam_wosm/k4/eps3: 1 of 4 done, 1 started, 1 diverged, 1 failed"[-50:])
