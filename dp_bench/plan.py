@@ -208,9 +208,16 @@ class _Compositions:
     def __init__(self, compose: Compose) -> None:
         self._compose = compose
         self._kept: dict[tuple[str, ...], tuple[DictConfig, _Composition]] = {}
+        self._known: dict[tuple[tuple[str, str], ...], _Composition] = {}
         self._refers = False  # whether some value is a reference to another
 
     def of(self, combination: Mapping[str, str]) -> _Composition:
+        key = tuple(combination.items())
+        if key not in self._known:
+            self._known[key] = self._make(combination)
+        return self._known[key]
+
+    def _make(self, combination: Mapping[str, str]) -> _Composition:
         numbers = {key: value for key, value in combination.items() if key in ("grid.k", "privacy.epsilon")}
         if self._refers:  # to k or epsilon, maybe: then they have to be there from the start
             numbers = {}
@@ -219,7 +226,7 @@ class _Compositions:
             composed = self._compose(others)
             if numbers and "${" in OmegaConf.to_yaml(composed):
                 self._refers = True
-                return self.of(combination)
+                return self._make(combination)
             swept = STRATEGIES[composed.strategy.name].swept
             given = tuple(name for name in swept if not OmegaConf.is_missing(composed.strategy, name))
             config = parse(composed.copy(), dict.fromkeys(swept, 1.0))

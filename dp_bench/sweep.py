@@ -21,8 +21,9 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 
 
 def check_grids(planned: Sequence[Job]) -> None:
-    for folder in {(job.root, job.runs[0].grid_folder): job.folders[0] for job in planned}.values():
-        folder.check_grid()
+    first = {(job.root, job.runs[0].grid_folder): job for job in planned}
+    for job in first.values():
+        job.folders[0].check_grid()
 
 
 def show_plan(planned: Sequence[Job], notes: Sequence[str], accountants: Sequence[str]) -> None:
