@@ -1,5 +1,6 @@
 """Small runs for tests: stand-in data, a few steps, in this process or in one that can be killed."""
 
+import contextlib
 import os
 import signal
 import time
@@ -64,8 +65,9 @@ def in_a_child(work: Callable[[], object], kill_after: float | None = None) -> i
 
 def contents(root: Path) -> dict[str, bytes]:
     """Every file that must be the same bits; provenance tells when and where, and locks are empty."""
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name not in ("provenance.json", ".lock")
-    }
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.name not in ("provenance.json", ".lock"):
+            with contextlib.suppress(FileNotFoundError):  # a sweep at work has just put it in its place
+                found[str(path.relative_to(root))] = path.read_bytes()
+    return found
