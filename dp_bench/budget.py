@@ -123,15 +123,19 @@ def no_guarantee(allocation: Allocation, rows: int) -> str | None:
 
     Whoever shows one of these epsilons says this beside it.
     """
+    accountant, reasons = allocation.budget.accountant, []
+    proves_its_count = accountant in PRIVATE_ACCOUNTANTS
     if allocation.sampling.dataset_size != rows:
-        true = truly(allocation, rows)
-        return (
-            "emulated: epsilon is the paper's setting, not a guarantee for this data; the true epsilon at q = "
-            f"{allocation.sampling.batch_size}/{rows:,} is {true.run:.3f} a run and {true.grid:.3f} a grid"
-        )
-    if allocation.budget.accountant not in PRIVATE_ACCOUNTANTS:
-        return f"{allocation.budget.accountant}: epsilon is no guarantee; for comparison with the paper only"
-    return None
+        reasons.append("emulated: epsilon is the paper's setting, not a guarantee for this data")
+        if proves_its_count:
+            true = truly(allocation, rows)
+            reasons.append(
+                f"the true epsilon at q = {allocation.sampling.batch_size}/{rows:,} is {true.run:.3f} a run and "
+                f"{true.grid:.3f} a grid"
+            )
+    if not proves_its_count:
+        reasons.append(f"{accountant}: epsilon is no guarantee; for comparison with the paper only")
+    return "; ".join(reasons) or None
 
 
 def truly(allocation: Allocation, rows: int) -> Spent:

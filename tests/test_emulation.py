@@ -61,6 +61,14 @@ def test_it_says_so_wherever_an_epsilon_is_shown(tmp_path: Path) -> None:
     assert no_guarantee(smoke("online")[0].allocation, smoke("online")[0].source.train_rows) is None
 
 
+def test_no_epsilon_is_called_true_where_its_accountant_proves_nothing() -> None:
+    spec = emulating("privacy.accountant=rdp_wor")
+    assert no_guarantee(spec.allocation, 2000) == (
+        "emulated: epsilon is the paper's setting, not a guarantee for this data; "
+        "rdp_wor: epsilon is no guarantee; for comparison with the paper only"
+    )
+
+
 def test_the_report_never_counts_it_as_private(tmp_path: Path) -> None:
     honest = made_up_spec("ag_news", "online", profile="verify", variant="data=subset", kind="subset", lr=0.3162)
     source = replace(honest.source, train_rows=62_069)
