@@ -42,10 +42,8 @@ def _end_with_the_sweep() -> None:
 def _run_configuration(config: Config) -> None:
     runs = specs(config)
     root = Path(config.runs)
-    for folder in (RunFolder(root, spec) for spec in runs):  # every seed is checked before the first one starts
-        folder.check_spec()
-        folder.check_grid()
-        folder.result()
+    folders = [RunFolder(root, spec) for spec in runs]
+    found = [_checked_result(folder) for folder in folders]  # every seed is checked before the first one starts
     if config.device == "cuda":
         from dp_bench.run import check_device
 
@@ -53,33 +51,43 @@ def _run_configuration(config: Config) -> None:
     root.mkdir(parents=True, exist_ok=True)
     if config.quiet:  # a sweep says what there is to say
         _end_with_the_sweep()
-        _finished_or_trained(runs, root, config.checkpoint.keep, silently)
+        _finished_or_trained(folders, found, root, config.checkpoint.keep, silently)
         return
     print("\n".join(_introduction(runs[0])))
-    results = _finished_or_trained(runs, root, config.checkpoint.keep, follow)
-    notes = models_note(config.checkpoint.keep, [RunFolder(root, spec) for spec in runs])
+    results = _finished_or_trained(folders, found, root, config.checkpoint.keep, follow)
+    notes = models_note(config.checkpoint.keep, folders)
     print("\n".join([*_summary(runs, root, results), *notes]))
 
 
+def _checked_result(folder: RunFolder) -> dict[str, Any] | None:
+    folder.check_spec()
+    folder.check_grid()
+    return folder.result()
+
+
 def _finished_or_trained(
-    runs: list[RunSpec], root: Path, keep: str, shown: Callable[[RunSpec], AbstractContextManager[Show]]
+    folders: list[RunFolder],
+    found: list[dict[str, Any] | None],
+    root: Path,
+    keep: str,
+    shown: Callable[[RunSpec], AbstractContextManager[Show]],
 ) -> list[dict[str, Any] | None]:
-    folders = [RunFolder(root, spec) for spec in runs]
-    results = [folder.result() for folder in folders]
-    if all(result is not None for result in results):
+    if all(result is not None for result in found):
         for folder in folders:
             folder.tidy()
-        return results
+        return found
     # Only what has to be trained needs torch and the data.
     from dp_bench.data import load
     from dp_bench.run import prepare_device, run
 
-    prepare_device(runs[0])
-    options = runs[0].dataset
+    first = folders[0].spec
+    prepare_device(first)
+    options = first.dataset
     dataset = load(options.name, words=options.words, stand_in=options.stand_in, limit=options.limit)
-    for i, spec in enumerate(runs):
-        with shown(spec) as progress:
-            results[i] = run(spec, root, dataset, progress, keep)
+    results = []
+    for folder in folders:
+        with shown(folder.spec) as progress:
+            results.append(run(folder.spec, root, dataset, progress, keep))
     return results
 
 

@@ -14,8 +14,6 @@ from dp_bench.errors import UserError
 from dp_bench.sealed import as_json, read_sealed, write_sealed
 from dp_bench.spec import RunSpec, comparable
 
-__all__ = ["RunFolder", "read_sealed", "write_sealed"]
-
 _MAGIC = b"dp_bench checkpoint 1\n"
 
 
@@ -55,7 +53,7 @@ class RunFolder:
 
     def check_grid(self) -> None:
         """Refuse a grid of which a run on disk, any one, was made with another budget: all of them share one."""
-        for path in (self.path.parent.parent).glob("*/seed*/spec.json"):
+        for path in self.path.parent.parent.glob("*/seed*/spec.json"):
             theirs, ours = (comparable(p)["allocation"] for p in (read_sealed(path)["protocol"], self.spec.protocol()))
             if theirs != ours:
                 key, found, expected = next(_differences(theirs, ours, "allocation"))

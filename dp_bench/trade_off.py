@@ -28,9 +28,9 @@ from dp_bench.errors import UserError, failure_of
 from dp_bench.noise import release
 from dp_bench.progress import Show, follow, silently
 from dp_bench.queries import Query
-from dp_bench.run import prepare_device, source_commit
+from dp_bench.run import check_device, prepare_device, source_commit
+from dp_bench.sealed import write_sealed
 from dp_bench.spec import RunSpec, specs
-from dp_bench.store import write_sealed
 from dp_bench.strategies.base import clipped_gradient
 from dp_bench.training import Training
 
@@ -66,13 +66,12 @@ class Observed(Training):
         """
         multiplier = self.strategy.multipliers()["gradient"]
         clipped = [clipped_gradient(clip, multiplier)._replace(name=repr(clip)) for clip in clips]
-        # Last: of exactly two sums the engine divides the first one's bound by the second one's, and this is infinite.
         exact = Query("true", "vector", lambda n: n.new_ones(n.shape), math.inf, 0.0)
         sums = self._sums_of_the_next_batch([*clipped, exact])
         true = _direction(sums["true"])
         rows = []
         for clip, query in zip(clips, clipped, strict=True):
-            noise = streams.generator(self.key, f"trade-off noise t={self.step} C={query.name}", self.device)
+            noise = streams.stream(self.key, f"trade-off noise t={self.step} C={query.name}", self.device)
             cosines = torch.stack(
                 [
                     _direction(release(sums, [query], self.spec.train.batch_size, noise)[query.name]).dot(true)
@@ -101,16 +100,16 @@ def measure(
 ) -> Measurement:
     """Train as `run` does, as far as the last of `steps`, and measure before each of them."""
     training = Observed(spec, dataset, prepare_device(spec))
-    evaluated = {*range(0, steps[-1], spec.train.evaluate_every), steps[-1]}
+    evaluated = range(0, spec.steps, spec.train.evaluate_every)
     rows: list[Row] = []
     for step in range(steps[-1] + 1):
         if step > 0:
             training.advance()
         if step in evaluated:
-            training.evaluate(math.nan)  # for the eyes and to see divergence, as a run does; none of it is kept
-        reason = training.divergence()
-        if reason is not None:
-            return Measurement(rows, f"step {step}: {reason}")
+            training.evaluate(math.nan)  # for the eyes and to see divergence, when a run does; none of it is kept
+            reason = training.divergence()
+            if reason is not None:
+                return Measurement(rows, f"step {step}: {reason}")
         if step in steps:
             rows += training.trade_off(clips, draws)
         show(step, training.rows[-1] if step in evaluated else None)
@@ -126,7 +125,7 @@ def _measure_and_write(config: Config) -> None:
     spec = specs(config)[0]
     steps = _steps_within(spec)
     folder = Path(config.runs) / spec.profile / "trade_off" / spec.dataset.name
-    prepare_device(spec)
+    check_device(spec.machine.device)
     _check_writable(folder)
     options = spec.dataset
     dataset = load(options.name, words=options.words, stand_in=options.stand_in, limit=options.limit)

@@ -399,6 +399,16 @@ def test_a_key_does_not_outlive_a_run_that_was_killed_at_its_very_end(tmp_path: 
     assert not checkpoint.exists()
 
 
+def test_the_command_reads_the_result_of_a_finished_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["run", "profile=smoke", "dataset=ag_news", *POINT["online"], "seeds=[0,1]", f"runs={tmp_path}"]
+    assert cli.main(arguments) == 0
+    read: list[str] = []
+    real = dp_bench.store.read_sealed
+    monkeypatch.setattr(dp_bench.store, "read_sealed", lambda path: read.append(path.name) or real(path))
+    assert cli.main(arguments) == 0
+    assert read.count("result.json") == 2  # of two seeds
+
+
 def test_a_refused_resumption_changes_nothing(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     with mock.patch.object(Training, "advance", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):

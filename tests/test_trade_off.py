@@ -23,7 +23,7 @@ from dp_bench.report import draw
 from dp_bench.report.build import build
 from dp_bench.report.chart import Chart
 from dp_bench.report.collect import collect
-from dp_bench.store import read_sealed
+from dp_bench.sealed import read_sealed
 from dp_bench.trade_off import LABEL, Measurement, Observed, Row, measure
 from dp_bench.training import Training
 
@@ -71,7 +71,7 @@ def test_with_noise_by_hand() -> None:
     training = by_hand(0.7)
     (row,) = training.trade_off([2.0], draws=3)
     clipped, true = torch.tensor([3 * 2 / 5, 4 * 2 / 5 + 1]), torch.tensor([3.0, 5.0])
-    stream = streams.generator(str(training.spec.folder), "trade-off noise t=0 C=2.0")
+    stream = streams.stream(str(training.spec.folder), "trade-off noise t=0 C=2.0")
     found = [cosine(clipped + 0.7 * 2 * _standard_normal(clipped, stream), true) for _ in range(3)]
     assert len(set(found)) == 3
     assert row.cosine == pytest.approx(sum(found) / 3)
@@ -90,7 +90,7 @@ def test_it_is_sanitised_as_the_strategy_would(strategy: str) -> None:
     assert (norms > 0.05).any()
     clipped = (gradients * (0.05 / norms).clamp(max=1)).sum(0)
     (own, *_) = training.strategy.queries(training.state)
-    stream = streams.generator(training.key, "trade-off noise t=0 C=0.05")
+    stream = streams.stream(training.key, "trade-off noise t=0 C=0.05")
     noisy = [clipped + own.noise_multiplier * 0.05 * _standard_normal(clipped, stream) for _ in range(2)]
     assert row.cosine == pytest.approx(sum(cosine(g, gradients.sum(0)) for g in noisy) / 2, rel=1e-4)
 
@@ -161,10 +161,17 @@ def test_it_measures_the_training_of_the_run(tmp_path: Path, monkeypatch: pytest
 
 def test_a_training_that_diverges_is_measured_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online", "dataset.words=1")[0]
-    monkeypatch.setattr(Training, "divergence", lambda self: "the test metric is not finite" if self.step > 2 else None)
-    found = measure(spec, data_of(spec), [2, 4], [1.0], 2, unseen)
+    judged: list[int] = []
+
+    def divergence(self: Training) -> str | None:
+        judged.append(self.step)
+        return "the test metric is not finite" if self.step > 2 else None
+
+    monkeypatch.setattr(Training, "divergence", divergence)
+    found = measure(spec, data_of(spec), [2, 5], [1.0], 2, unseen)
     assert [row.t for row in found.rows] == [2]
-    assert found.diverged == "step 3: the test metric is not finite"
+    assert found.diverged == "step 4: the test metric is not finite"
+    assert judged == [0, 2, 4]  # where a run of this profile is evaluated, and nowhere else
 
 
 def test_the_command_from_training_to_figure(

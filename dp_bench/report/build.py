@@ -22,7 +22,7 @@ from dp_bench.report.collect import Collection, read_metrics
 from dp_bench.report.results import Section, sections
 from dp_bench.report.scorecard import rankings, scorecard, tallies
 from dp_bench.report.table import Table
-from dp_bench.store import read_sealed
+from dp_bench.sealed import read_sealed
 
 # A whole sweep is run again by its own command, not point by point.
 _COMMANDS_WORTH_LISTING = 500
