@@ -24,6 +24,8 @@ from dp_bench.spec import Machine, RunSpec, axes_of
 from dp_bench.store import RunFolder
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
+from dp_bench.trade_off import Measurement, Row
+from dp_bench.trade_off import write as write_trade_off
 
 ROWS = {"mnist": 60_000, "fashion_mnist": 60_000, "ag_news": 120_000}
 PROVENANCE = {
@@ -130,6 +132,15 @@ def write_run(
         folder.write_provenance(provenance)
         folder.finish(_result(spec, training))  # type: ignore[arg-type]
     return folder.path
+
+
+def made_up_trade_off(folder: Path) -> None:
+    """Two values of C at two steps, written as `dp-bench trade-off` does."""
+    rows = [
+        Row(t, clip, cosine, 0.01)
+        for t, clip, cosine in ((100, 0.1, 0.5), (100, 1, 0.7), (950, 0.1, 0.4), (950, 1, 0.1))
+    ]
+    write_trade_off(folder, made_up_spec(lr=0.3162), Measurement(rows, None), draws=20)
 
 
 # Online on MNIST, k = 5: three seeds a point. Best at rho = 0.3162 (epsilon 3) and 3.162 (epsilon 5).

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from report_helpers import made_up_spec, small_store, write_run
+from report_helpers import made_up_spec, made_up_trade_off, small_store, write_run
 
 from dp_bench.errors import UserError
-from dp_bench.report.collect import collect, read_metrics
+from dp_bench.report.collect import Skipped, collect
+from dp_bench.report.numbers import read_metrics
 from dp_bench.report.results import Key, sections, without_private_choices
 from dp_bench.sealed import write_sealed
 from dp_bench.store import RunFolder
@@ -88,6 +89,42 @@ def test_metrics_that_are_not_what_was_measured_are_named_and_skipped(store: Pat
     assert lost.reason.startswith("metrics.csv cannot be read")
 
 
+def test_links_are_named_and_not_followed(store: Path, tmp_path: Path) -> None:
+    elsewhere = small_store(tmp_path / "elsewhere") / "paper/default/mnist/online"
+    place = store / "paper/default/mnist"
+    shutil.rmtree(place / "online")
+    (place / "online").symlink_to(elsewhere)  # out of the store
+    (place / "loop").symlink_to(store / "paper")  # back to where one came from
+    (place / "itself").symlink_to(place / "itself")
+    (place / "gone").symlink_to(tmp_path / "gone")
+    (place / "notes.txt").symlink_to(Path(__file__))  # no folder: as harmless as any stray file
+    collection = collect(store, "paper")
+    assert collection.skipped == tuple(
+        Skipped(f"paper/default/mnist/{name}", "a link: not followed") for name in ("gone", "itself", "loop", "online")
+    )
+    assert len(collection.runs) == 102 - 15
+
+
+def test_a_trade_off_that_is_not_what_was_measured_is_named_and_skipped(store: Path) -> None:
+    for name in ("whole", "edited", "torn", "alone", "foreign"):
+        made_up_trade_off(store / "paper/trade_off" / name)
+    (good,) = (found for found in collect(store, "paper").trade_offs if found.folder.endswith("whole"))
+    assert good.columns["cosine"] == [0.5, 0.7, 0.4, 0.1]
+    assert good.measured_on.startswith("Online, ρ = 0.3162, k = 5, ε = 3 for the grid, seed 0; noise multiplier")
+    data = store / "paper/trade_off/edited/trade_off.csv"
+    data.write_text(data.read_text().replace("0.7", "0.9"))
+    (store / "paper/trade_off/torn/trade_off.json").write_text('{"label":')
+    (store / "paper/trade_off/alone/trade_off.json").unlink()
+    write_sealed(store / "paper/trade_off/foreign/trade_off.json", {"csv_sha256": 3})
+    collection = collect(store, "paper")
+    assert [found.folder for found in collection.trade_offs] == ["paper/trade_off/whole"]
+    reasons = {item.folder.removeprefix("paper/trade_off/"): item.reason for item in collection.skipped}
+    assert set(reasons) == {"edited", "torn", "alone", "foreign"}
+    assert reasons["edited"].startswith("trade_off.csv does not fit the checksum")
+    assert reasons["torn"].startswith("trade_off.json: found no whole JSON")
+    assert reasons["alone"] == "not a trade-off: expected a trade_off.json in it"
+
+
 def test_foreign_specs_are_skipped(store: Path) -> None:
     folder = store / "paper/default/mnist/online/k5/eps3/lr=0.3162/seed0"
     for content in (
@@ -126,7 +163,7 @@ def test_empty_and_absent_stores_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"found no run, expected at least one"):
         collect(tmp_path, "smoke")
     (tmp_path / "smoke" / "a" / "b").mkdir(parents=True)
-    with pytest.raises(UserError, match=r"1 folders skipped, the first: smoke/a/b"):
+    with pytest.raises(UserError, match=r"1 folder skipped, the first: smoke/a/b"):
         collect(tmp_path, "smoke")
 
 

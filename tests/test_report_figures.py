@@ -1,6 +1,5 @@
 """Figures by their data, then by what matplotlib was told to draw."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from dp_bench.report.collect import collect
 from dp_bench.report.privacy import accounts
 from dp_bench.report.results import Results, sections
 from dp_bench.report.scorecard import scorecard
+from dp_bench.report.trade_offs import TradeOff
 
 
 @pytest.fixture(scope="module")
@@ -158,15 +158,15 @@ def test_frontiers(results: Results) -> None:
 
 
 def test_trade_off() -> None:
-    rows = [
-        {"t": t, "C": c, "cosine": math.exp(-((math.log10(c) + t / 500) ** 2))} for t in (100, 950) for c in (1, 0.1)
-    ]
-    chart = figures.trade_off(rows, title="MNIST")
+    columns = {"t": [100.0, 100.0, 950.0, 950.0], "C": [1.0, 0.1, 1.0, 0.1], "cosine": [0.7, 0.5, 0.1, 0.4]}
+    chart = figures.trade_off(TradeOff("paper/trade_off/mnist", "mnist", columns, "Online, seed 0."), "trade_off")
     series = by_label(chart)
     assert list(series) == ["t = 100", "t = 950"]
     assert series["t = 100"].x == (0.1, 1.0)
+    assert series["t = 100"].y == (0.5, 0.7)
     assert (chart.panels[0].x_log, chart.panels[0].y_label) == (True, "cosine similarity")
     assert "NOT PRIVATE" in chart.caption
+    assert chart.caption.endswith("Online, seed 0.")
 
 
 def test_files(results: Results, store: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_helpers import made_up_spec, small_store, write_run
+from report_helpers import made_up_spec, made_up_trade_off, small_store, write_run
 
 from dp_bench import cli
 from dp_bench.errors import UserError
@@ -31,9 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     other = made_up_spec(accountant="rdp_wor", variant="privacy.accountant=rdp_wor", lr=0.3162)
     write_run(runs, other, [0.1, 0.9])
     (runs / "paper" / "<b>foreign").mkdir()
-    trade_off = runs / "paper" / "default" / "mnist" / "trade_off"
-    trade_off.mkdir(parents=True)
-    (trade_off / "trade_off.csv").write_text("t,C,cosine\n100,0.1,0.5\n100,1,0.7\n950,0.1,0.4\n950,1,0.1\n")
+    made_up_trade_off(runs / "paper" / "trade_off" / "mnist")
     out = tmp_path_factory.mktemp("reports")
     (out / "paper" / "figures").mkdir(parents=True)
     (out / "paper" / "files.txt").write_text("figures/stale.png\n")

@@ -1,16 +1,12 @@
 """The contents of a report, before anything is written: its tables and charts, by section and by part of the page."""
 
-import hashlib
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from dp_bench.errors import UserError
 from dp_bench.report import (
     commands,
     evidence,
     figures,
-    names,
     privacy,
     privacy_figures,
     provenance,
@@ -18,11 +14,10 @@ from dp_bench.report import (
     tables,
 )
 from dp_bench.report.chart import Chart
-from dp_bench.report.collect import Collection, read_metrics
+from dp_bench.report.collect import Collection
 from dp_bench.report.results import Section, sections
 from dp_bench.report.scorecard import rankings, scorecard, tallies
 from dp_bench.report.table import Table
-from dp_bench.sealed import read_sealed
 
 # A whole sweep is run again by its own command, not point by point.
 _COMMANDS_WORTH_LISTING = 500
@@ -148,31 +143,5 @@ def _named(charts: dict[str, Chart], prefix: str) -> list[Chart]:
 
 def _trade_offs(collection: Collection) -> list[Chart]:
     """Figures from the data that `dp-bench trade-off` leaves beside the runs."""
-    found = []
-    for i, folder in enumerate(collection.trade_offs):
-        columns = read_metrics(collection.root, folder, "trade_off.csv")
-        if columns and {"t", "C", "cosine"} <= set(columns):
-            rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-            title = next((names.dataset(part) for part in folder.split("/") if names.dataset(part) != part), folder)
-            origin = _measured_on(collection.root / folder)
-            found.append(figures.trade_off(rows, f"trade_off_{i}" if i else "trade_off", title, origin))
-    return found
-
-
-def _measured_on(folder: Path) -> str:
-    """Which training a trade-off was measured on, if the JSON beside its data is whole and of these data."""
-    try:
-        facts = read_sealed(folder / "trade_off.json")
-        if facts["csv_sha256"] != hashlib.sha256((folder / "trade_off.csv").read_bytes()).hexdigest():
-            raise ValueError("of other data")
-        protocol = facts["protocol"]
-        strategy, variant, caveats = protocol["strategy"], protocol["variant"], protocol["source"]["caveats"]
-        point = names.point(strategy, protocol["hyperparameters"])
-        words = f"{names.strategy(strategy)}, {point}, k = {protocol['grid']['k']}, "
-        words += f"ε = {protocol['privacy']['epsilon']:g} for the grid, seed {facts['seed']}; noise multiplier "
-        words += f"{facts['noise_multiplier']:.4g}, mean of {facts['draws']} draws."
-        words += f" It diverged at {facts['diverged']}." if facts["diverged"] else ""
-        words += f" Departs from the protocol: {variant}." if variant != "default" else ""
-        return words + (f" Data: {'; '.join(caveats)}." if caveats else "")
-    except (UserError, OSError, LookupError, TypeError, ValueError):
-        return "What it was measured on is not known."
+    found = collection.trade_offs
+    return [figures.trade_off(one, f"trade_off_{i}" if i else "trade_off") for i, one in enumerate(found)]

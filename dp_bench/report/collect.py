@@ -1,6 +1,5 @@
 """Every run of a profile as a row, whatever state the folder tree is in: what cannot be read is named and skipped."""
 
-import csv
 import hashlib
 import itertools
 import json
@@ -16,6 +15,9 @@ import pandas as pd
 
 from dp_bench import grid
 from dp_bench.errors import UserError
+from dp_bench.report import trade_offs
+from dp_bench.report.names import plural
+from dp_bench.report.trade_offs import TradeOff, read_trade_off
 from dp_bench.sealed import read_sealed
 from dp_bench.spec import comparable
 from dp_bench.strategies import STRATEGIES
@@ -25,7 +27,8 @@ AXES = tuple(dict.fromkeys(name for strategy in STRATEGIES.values() for name in 
 
 # variant / dataset / strategy / k / epsilon / point / seed
 _DEPTH = 7
-_TRADE_OFF = "trade_off.csv"
+# What looking into JSON of another shape raises.
+_FOREIGN = (LookupError, TypeError, ValueError, AttributeError)
 # Below this, starting processes takes longer than they save.
 _WORTH_PROCESSES = 1000
 
@@ -45,7 +48,7 @@ class Collection:
     profile: str
     runs: pd.DataFrame
     skipped: tuple[Skipped, ...]
-    trade_offs: tuple[str, ...]  # folders with the data of a clipping trade-off figure
+    trade_offs: tuple[TradeOff, ...]
 
 
 def collect(root: Path, profile: str) -> Collection:
@@ -54,15 +57,17 @@ def collect(root: Path, profile: str) -> Collection:
         there = sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
         others = f"profiles here: {', '.join(there)}" if there else "start with dp-bench run --help"
         raise UserError(f"{root / profile}: found no such folder, expected the runs of a profile; {others}")
-    folders, skipped, trade_offs = _walk(root, profile)
-    rows = []
-    for found in _read_all(root, folders):
+    folders, skipped, measured = _walk(root, profile)
+    rows, trade_offs = [], []
+    for found in [*_read_all(root, folders), *(_read_trade_off(root, folder) for folder in measured)]:
         if isinstance(found, Skipped):
             skipped.append(found)
+        elif isinstance(found, TradeOff):
+            trade_offs.append(found)
         else:
             rows.append(found)
     if not rows:
-        problem = f" ({len(skipped)} folders skipped, the first: {'; '.join(skipped[0])})" if skipped else ""
+        problem = f" ({plural(len(skipped), 'folder')} skipped, the first: {'; '.join(skipped[0])})" if skipped else ""
         raise UserError(
             f"{root / profile}: found no run, expected at least one{problem}; start with dp-bench run --help"
         )
@@ -73,24 +78,14 @@ def collect(root: Path, profile: str) -> Collection:
         key=lambda column: column.map(order) if column.name in ("dataset", "strategy") else column,
         ignore_index=True,
     )
-    return Collection(root, profile, runs, tuple(sorted(skipped)), tuple(sorted(trade_offs)))
-
-
-def read_metrics(root: Path, folder: str, name: str = "metrics.csv") -> dict[str, list[float]] | None:
-    """The columns of a file of numbers in a run's folder, or None where it cannot be read."""
-    try:
-        with (root / folder / name).open(newline="") as file:
-            rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
-        return {name: [row[name] for row in rows] for name in rows[0]}
-    except (OSError, ValueError, TypeError, LookupError):
-        return None
+    return Collection(root, profile, runs, tuple(sorted(skipped)), tuple(trade_offs))
 
 
 def _walk(root: Path, profile: str) -> tuple[list[str], list[Skipped], list[str]]:
     """Folders deep enough to be a run, folders that lead nowhere, folders of trade-off data; relative to `root`."""
     folders: list[str] = []
     skipped: list[Skipped] = []
-    trade_offs: list[str] = []
+    measured: list[str] = []
 
     def visit(relative: str, depth: int) -> None:
         if depth == _DEPTH:
@@ -102,16 +97,20 @@ def _walk(root: Path, profile: str) -> tuple[list[str], list[Skipped], list[str]
         except OSError as error:
             skipped.append(Skipped(relative, f"cannot be read: {error.strerror}"))
             return
-        inner = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
-        if any(entry.name == _TRADE_OFF for entry in entries):
-            trade_offs.append(relative)
-        elif not inner and depth > 0:
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        # Where a link leads is no part of this store, and may be this folder again. A linked file is read as any other.
+        links = [entry.name for entry in shown if entry.is_symlink() and not Path(entry).is_file()]
+        skipped.extend(Skipped(f"{relative}/{name}", "a link: not followed") for name in links)
+        inner = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
+        if any(entry.name in (trade_offs.DATA, trade_offs.FACTS) for entry in entries):
+            measured.append(relative)
+        elif not inner and not links and depth > 0:
             skipped.append(Skipped(relative, "not a run: expected variant/dataset/strategy/k/eps/point/seed"))
         for name in inner:
             visit(f"{relative}/{name}", depth + 1)
 
     visit(profile, 0)
-    return folders, skipped, trade_offs
+    return folders, skipped, measured
 
 
 def _read_all(root: Path, folders: list[str]) -> Iterator["dict[str, Any] | Skipped"]:
@@ -128,14 +127,8 @@ def _read(root: Path, folder: str) -> "dict[str, Any] | Skipped":
         protocol = read_sealed(path / "spec.json")["protocol"]
         result = read_sealed(path / "result.json") if (path / "result.json").exists() else None
         row = _row(folder, protocol, result, _provenance(path))
-    except FileNotFoundError:
-        return Skipped(folder, "not a run: expected a spec.json in it")
-    except UserError as error:
-        return Skipped(folder, str(error).removeprefix(f"{path}/"))
-    except OSError as error:
-        return Skipped(folder, f"cannot be read: {error.strerror}")
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        return Skipped(folder, f"not a run of this version: {type(error).__name__}: {error}")
+    except (UserError, OSError, *_FOREIGN) as error:
+        return Skipped(folder, _why(error, path, "run"))
     if folder != row["belongs"]:
         return Skipped(folder, f"holds another run, that of {row['belongs']}; move it there")
     digest = hashlib.sha256(json.dumps(comparable(protocol), sort_keys=True).encode()).hexdigest()
@@ -144,6 +137,24 @@ def _read(root: Path, folder: str) -> "dict[str, Any] | Skipped":
     if result is not None and (damage := _metrics_damage(path, result)):
         return Skipped(folder, f"{damage}; delete the folder to run it again")
     return row
+
+
+def _why(error: Exception, path: Path, thing: str) -> str:
+    """Why a folder that should hold `thing` is skipped."""
+    if isinstance(error, UserError):
+        return str(error).removeprefix(f"{path}/")
+    if isinstance(error, FileNotFoundError):
+        return f"not a {thing}: expected a {Path(error.filename).name} in it"
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror}"
+    return f"not a {thing} of this version: {type(error).__name__}: {error}"
+
+
+def _read_trade_off(root: Path, folder: str) -> TradeOff | Skipped:
+    try:
+        return read_trade_off(root, folder)
+    except (UserError, OSError, *_FOREIGN) as error:
+        return Skipped(folder, _why(error, root / folder, "trade-off"))
 
 
 def _metrics_damage(path: Path, result: Mapping[str, Any]) -> str | None:

@@ -1,17 +1,18 @@
 """The paper's figures and those it lacks, as plain data (`chart.Chart`); `draw` turns them into pictures."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dp_bench import published
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, HeatMap, Panel, Series
-from dp_bench.report.collect import read_metrics
+from dp_bench.report.numbers import read_metrics
 from dp_bench.report.results import Grid, Key, Point, Results
 from dp_bench.report.scorecard import Score
 from dp_bench.report.tables import PRIVATE, budget_words, not_private
+from dp_bench.report.trade_offs import TradeOff
 from dp_bench.tasks import TASKS
 
 SCALE = names.PRINTED_SCALE
@@ -199,20 +200,26 @@ def _heat_map(grid: Grid) -> HeatMap:
     return HeatMap(columns, rows, tuple(map(tuple, values)), frozenset(diverged), marks, better)
 
 
-def trade_off(rows: Iterable[Mapping[str, float]], name: str = "trade_off", title: str = "", origin: str = "") -> Chart:
-    """The clipping trade-off from rows of t, C and cosine: similarity of sanitised and true gradient against C."""
+def trade_off(found: TradeOff, name: str) -> Chart:
+    """The clipping trade-off: similarity of sanitised and true gradient against C, a line a step."""
     by_step: dict[int, list[tuple[float, float]]] = {}
-    for row in rows:
-        by_step.setdefault(int(row["t"]), []).append((float(row["C"]), float(row["cosine"])))
+    for t, clip, cosine in zip(*(found.columns[column] for column in ("t", "C", "cosine")), strict=True):
+        by_step.setdefault(int(t), []).append((clip, cosine))
     series = tuple(
         Series(f"t = {t}", tuple(c for c, _ in points), tuple(cosine for _, cosine in points), look=f"epsilon{i}")
         for i, (t, points) in enumerate((t, sorted(by_step[t])) for t in sorted(by_step))
     )
-    label = f"{title} (not private: it reads true gradients)".lstrip()
-    panel = Panel(label, "clipping threshold $C$", "cosine similarity", series, x_log=True)
+    title = names.dataset(found.dataset)
+    panel = Panel(
+        f"{title} (not private: it reads true gradients)",
+        "clipping threshold $C$",
+        "cosine similarity",
+        series,
+        x_log=True,
+    )
     caption = "The choice of the clipping threshold trades bias, at small C, for noise, at large C. Cosine similarity "
     caption += "of the sanitised and the true gradient during training. NOT PRIVATE: it reads true gradients."
-    return Chart(name, f"{title}. {caption} {origin}".strip(". ") + ".", (panel,))
+    return Chart(name, f"{title}. {caption} {found.measured_on}", (panel,))
 
 
 def _several(name: str, caption: str, panels: Sequence[Panel], **how: Any) -> Chart | None:

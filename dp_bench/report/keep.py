@@ -11,7 +11,7 @@ _KEPT = ("spec.json", "metrics.csv", "result.json", "provenance.json", "trade_of
 def copy_runs(collection: Collection, place: Path) -> None:
     """Copy every finished run, and the data of trade-off figures, to the same folders under `place`."""
     done = collection.runs.loc[collection.runs["status"] != "unfinished", "folder"]
-    for folder in [*done, *collection.trade_offs]:
+    for folder in [*done, *(found.folder for found in collection.trade_offs)]:
         source, target = collection.root / folder, place / folder
         target.mkdir(parents=True, exist_ok=True)
         for name in _KEPT:
