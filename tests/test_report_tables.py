@@ -100,7 +100,7 @@ def test_scorecard_tables(results: Results) -> None:
     assert len(full.rows) == 153
     assert full.rows[0] == (
         *("MNIST", "Online", "5", "3", "ρ = 0.316", "91.19 ± 0.51", "ρ = 0.3162", "91.19 ± 0.51"),
-        *("3/5", "0.00", "+0.0", "reproduced (tuned)", "tab:k5-mnist", ""),
+        *("3", "3/5", "0.00", "+0.0", "reproduced (tuned)", "tab:k5-mnist", ""),
     )
     lines = {row[:2]: row[2:] for row in score_tables.summary(tallies(scores)).rows}
     assert lines["MNIST", "Online"] == ("12", "2", "", "10", "+0.0")  # reproduced, not searched, not run, median

@@ -24,7 +24,7 @@ def statistics_table(results: Results, dataset: str) -> Table:
                 str(key.k),
                 names.epsilon(key.epsilon),
                 names.strategy(key.strategy),
-                str(len(best.values())),
+                best.seeds_in_words,
                 *_mean_and_sd(best, "best"),
                 f"{names.metric(interval[0])} to {names.metric(interval[1])}" if interval else "",
                 *_mean_and_sd(best, "final"),

@@ -15,6 +15,7 @@ from dp_bench.report.scorecard import (
     NOT_RUN,
     NOT_SEARCHED,
     OTHER_POINT,
+    PARTLY_DIVERGED,
     REPRODUCED,
     SAME_POINT,
     WORSE,
@@ -28,6 +29,7 @@ _CLASSES = {
     **dict.fromkeys((REPRODUCED, SAME_POINT, AS_GOOD, "holds", "holds but for ties"), "verdict-good"),
     BETTER: "verdict-better",
     **dict.fromkeys((WORSE, OTHER_POINT, "does not hold"), "verdict-bad"),
+    PARTLY_DIVERGED: "verdict-bad",
     **dict.fromkeys((NOT_RUN, NOT_SEARCHED, "partly"), "verdict-open"),
 }
 
@@ -131,7 +133,7 @@ def _class_of(text: str, column: int, table: Table) -> str:
     classes = ["text"] if column in table.text_columns else []
     if len(text) > _LONG_TEXT:
         classes.append("long")
-    verdict = _CLASSES.get(text.removesuffix(" (of those run)"))
+    verdict = _CLASSES.get(text.partition(" (")[0])  # without "(tuned)" or "(of those run)"
     if verdict:
         classes.append(verdict)
     return f' class="{" ".join(classes)}"' if classes else ""

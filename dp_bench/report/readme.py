@@ -9,7 +9,7 @@ from dp_bench.errors import UserError
 from dp_bench.report import names
 from dp_bench.report.commands import departures
 from dp_bench.report.results import Section
-from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
+from dp_bench.report.scorecard import NOT_RUN, VERDICTS, Score, scorecard
 from dp_bench.report.tables import no_guarantees
 from dp_bench.strategies import STRATEGIES
 
@@ -64,7 +64,7 @@ def _row(members: list[Score]) -> tuple[str, ...]:
     choices = [choice for choice in departures(score.grid.facts["variant"]) if "emulate_size" not in choice]
     marks = ["emulated"] * score.grid.emulated + choices
     mark = f" ({', '.join(marks)})" if marks else ""
-    counts = [f"{n} {v}" for v in (REPRODUCED, BETTER, WORSE) if (n := sum(s.verdict == v for s in members))]
+    counts = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(s.verdict == verdict for s in members))]
     return (
         names.dataset(cell.dataset) + mark,
         names.strategy(cell.strategy),
@@ -72,7 +72,7 @@ def _row(members: list[Score]) -> tuple[str, ...]:
         _value(cell.mean, cell.sd),
         _value(score.mean, score.sd),
         score.verdict + " (tuned)" * score.tuned,
-        str(score.point.seeds if score.point else score.grid.seeds),
+        score.point.seeds_in_words if score.point else str(score.grid.seeds),
         f"{len(members)}: {', '.join(counts)}",
     )
 

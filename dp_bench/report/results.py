@@ -2,6 +2,8 @@
 
 The best point is the paper's: the best mean over seeds of the best evaluation on the test set, among points of which
 not every run diverged. A run that diverged counts with its best evaluation: leaving it out would flatter the point.
+Where it has none, that cannot be helped, so a point with such a run is best only where every other has one. How many
+seeds diverged stands beside every mean (`Point.seeds_in_words`), and the scorecard takes none of these for reproduced.
 """
 
 import itertools
@@ -47,6 +49,17 @@ class Point:
     @property
     def seeds(self) -> int:
         return len(self.folders)
+
+    @property
+    def without_value(self) -> int:
+        """Seeds that no mean can count: no evaluation of theirs was finite."""
+        return self.seeds - len(self.values())
+
+    @property
+    def seeds_in_words(self) -> str:
+        words = str(self.seeds)
+        words += f", {self.diverged} diverged" if self.diverged else ""
+        return words + (f" ({self.without_value} without a value)" if self.without_value else "")
 
     @property
     def converged(self) -> bool:
@@ -136,9 +149,10 @@ class Grid:
     @property
     def best(self) -> Point | None:
         """The first of the best points, or None where every run diverged or none is done."""
+        converged = [point for point in self.points if point.converged]
         best = None
-        for point in self.points:
-            if point.converged and (best is None or TASKS[self.key.dataset].better(_mean(point), _mean(best))):
+        for point in [point for point in converged if not point.without_value] or converged:
+            if best is None or TASKS[self.key.dataset].better(_mean(point), _mean(best)):
                 best = point
         return best
 

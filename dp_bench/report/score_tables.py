@@ -3,7 +3,20 @@
 from collections.abc import Sequence
 
 from dp_bench.report import names
-from dp_bench.report.scorecard import BETTER, EXPLANATIONS, NOT_RUN, REPRODUCED, VERDICTS, WORSE, Ranking, Score, Tally
+from dp_bench.report.scorecard import (
+    BETTER,
+    EXPLANATIONS,
+    NOT_RUN,
+    NOT_SEARCHED,
+    PARTLY_DIVERGED,
+    REPRODUCED,
+    VERDICTS,
+    WORSE,
+    Order,
+    Ranking,
+    Score,
+    Tally,
+)
 from dp_bench.report.table import Table
 from dp_bench.strategies import STRATEGIES
 
@@ -30,14 +43,19 @@ def headline(scores: Sequence[Score]) -> str:
     """The scorecard in a sentence."""
     values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k != 7]
     run = [s for s in values if s.verdict != NOT_RUN]
-    counts = {verdict: sum(s.verdict == verdict for s in run) for verdict in (REPRODUCED, BETTER, WORSE)}
+    counts = {verdict: sum(s.verdict == verdict for s in run) for verdict in VERDICTS}
     if not run:
         return f"None of the {len(values)} published results at k = 5 and 9 has been run yet."
+    rest = "".join(f", {counts[v]} {v}" for v in (PARTLY_DIVERGED, NOT_SEARCHED) if counts[v])
     return (
-        f"Of {len(values)} published results (values or divergences at k = 5 and 9), {len(run)} have been run: "
-        f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published"
+        f"Of {len(values)} published results (values or divergences at k = 5 and 9), {_have_been_run(len(run))}: "
+        f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published{rest}"
         f"{_of_them_tuned(run)}. {_divergences(values)}"
     )
+
+
+def _have_been_run(count: int) -> str:
+    return f"{count} {'has' if count == 1 else 'have'} been run"
 
 
 def _of_them_tuned(run: Sequence[Score]) -> str:
@@ -45,7 +63,8 @@ def _of_them_tuned(run: Sequence[Score]) -> str:
     if not tuned:
         return ""
     good = sum(score.verdict == REPRODUCED for score in tuned)
-    return f" ({len(tuned)} of them, {good} reproduced, were used to choose between readings of the paper: tuned)"
+    were = "was" if len(tuned) == 1 else "were"
+    return f" ({len(tuned)} of them, {good} reproduced, {were} used to choose between readings of the paper: tuned)"
 
 
 def _divergences(values: Sequence[Score]) -> str:
@@ -54,8 +73,10 @@ def _divergences(values: Sequence[Score]) -> str:
     if not run:
         return f"None of the {len(published)} published divergences among them has been run."
     same = sum(score.verdict == REPRODUCED for score in run)
+    diverge = "diverges" if same == 1 else "diverge"
     return (
-        f"Of {len(published)} published divergences among them, {len(run)} have been run and {same} diverge here too."
+        f"Of {len(published)} published divergences among them, {_have_been_run(len(run))} and {same} {diverge} here "
+        "too."
     )
 
 
@@ -73,10 +94,11 @@ def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
         if not run:
             continue
         held = sum(r.verdict.startswith("holds") for r in run)
+        settings = names.plural(len(run), "setting")
         lines.append(
-            f"{names.dataset(dataset)}: the paper's ranking of strategies holds in {held} of {len(run)} settings of k "
-            f"and ε that were run; of {sum(r.claims for r in run)} clear claims, {sum(r.holding for r in run)} hold "
-            f"and {sum(len(r.overturned) for r in run)} are overturned."
+            f"{names.dataset(dataset)}: the paper's ranking of strategies holds in {held} of {settings} of k and ε in "
+            f"which two strategies or more were run. Clear claims of the paper there: {sum(r.claims for r in run)}; "
+            f"holding: {sum(r.holding for r in run)}; overturned: {sum(len(r.overturned) for r in run)}."
         )
     return lines
 
@@ -86,12 +108,12 @@ def ranking(rankings: Sequence[Ranking], budget: str) -> Table:
     rows = []
     for r in rankings:
         overturned = "; ".join(f"{names.strategy(b)} beats {names.strategy(a)}" for a, b in r.overturned)
-        claims = f"{r.holding} of {r.claims}" if len(r.ours) > 1 else ""
+        claims = "" if r.verdict == NOT_RUN else f"{r.holding} of {r.claims}"
         place = (names.dataset(r.dataset), str(r.k), names.epsilon(r.epsilon))
         rows.append((*place, _order(r.theirs), _order(r.ours), claims, r.verdict, overturned))
     return Table(
         "ranking",
-        "Does the paper's ranking hold? Best strategy first.",
+        "Does the paper's ranking hold? Best strategy first; = where the means are equal.",
         ("data set", "k", "ε", "in the paper", "here", "claims held", "ranking", "overturned"),
         tuple(rows),
         notes=(
@@ -103,8 +125,8 @@ def ranking(rankings: Sequence[Ranking], budget: str) -> Table:
     )
 
 
-def _order(strategies: Sequence[str]) -> str:
-    return " > ".join(names.strategy(name) for name in strategies)
+def _order(order: Order) -> str:
+    return " > ".join(" = ".join(names.strategy(name) for name in equals) for equals in order)
 
 
 def full(scores: Sequence[Score], budget: str) -> Table:
@@ -115,17 +137,17 @@ def full(scores: Sequence[Score], budget: str) -> Table:
         "less the paper's (positive where ours is better), the same in pooled standard deviations, verdict.",
         (
             *("data set", "strategy", "k", "ε"),
-            *("hyperparameters", "metric", "hyperparameters", "metric", "points"),
+            *("hyperparameters", "metric", "hyperparameters", "metric", "seeds", "points"),
             *("gain", "in sd", "verdict", "origin", "misprint"),
         ),
         tuple(_row(score) for score in scores),
-        (("", 4), ("paper", 2), ("here", 3), ("", 5)),
+        (("", 4), ("paper", 2), ("here", 4), ("", 5)),
         notes=(
             "Tuned: the cell was used to choose between readings of the paper (docs/fidelity.md), so its agreement is "
             "partly that choice's doing.",
             budget,
         ),
-        text_columns=frozenset({0, 1, 4, 6, 11, 12, 13}),
+        text_columns=frozenset({0, 1, 4, 6, 12, 13, 14}),
     )
 
 
@@ -141,6 +163,7 @@ def _row(score: Score) -> tuple[str, ...]:
         "diverged" if cell.status == "diverged" else _value(cell.mean, cell.sd),
         ours,
         "diverged" if diverged else _value(score.mean, score.sd),
+        score.point.seeds_in_words if score.point else "",
         f"{len(grid.points)}/{grid.planned}" if grid else "",
         names.metric(score.gain),
         "" if score.deviations is None else deviations(score.deviations),

@@ -16,9 +16,10 @@ from dp_bench.tasks import TASKS
 NEAR = 2.0
 
 REPRODUCED, BETTER, WORSE, NOT_RUN = "reproduced", "better", "worse", "not run"
+PARTLY_DIVERGED = "partly diverged"
 # Of the cells that publish hyperparameters and no value:
 SAME_POINT, AS_GOOD, OTHER_POINT, NOT_SEARCHED = "same point", "as good", "other point", "not searched"
-VERDICTS = (REPRODUCED, BETTER, WORSE, SAME_POINT, AS_GOOD, OTHER_POINT, NOT_SEARCHED, NOT_RUN)
+VERDICTS = (REPRODUCED, BETTER, WORSE, PARTLY_DIVERGED, SAME_POINT, AS_GOOD, OTHER_POINT, NOT_SEARCHED, NOT_RUN)
 
 # (data set, strategy, k, epsilon) of the cells by which momentum 0.9 was chosen over the text's "vanilla SGD"
 # (docs/fidelity.md): that these agree with the paper is partly the choice's doing.
@@ -36,6 +37,7 @@ EXPLANATIONS = {
     REPRODUCED: "within 2 pooled standard deviations of the published mean, or diverged where the paper's grid did",
     BETTER: "more than 2 pooled standard deviations better, or converged where the paper's grid diverged",
     WORSE: "more than 2 pooled standard deviations worse, or diverged where the paper's grid did not",
+    PARTLY_DIVERGED: "as near as that or better, but seeds of our best point diverged, which is neither",
     SAME_POINT: "no value is published; our search found the same hyperparameters best",
     AS_GOOD: "no value is published; the published hyperparameters do as well as our best, within 2 pooled sd",
     OTHER_POINT: "no value is published; other hyperparameters do better here, by more than 2 pooled sd",
@@ -82,7 +84,10 @@ def _score(cell: published.Cell, grid: Grid | None) -> Score:
         gain = _gain(cell.dataset, mean, cell.mean)
         deviations = _in_deviations(gain, pooled_sd(cell.sd, sd))
     verdicts = {"value": _verdict_of_value, "diverged": _verdict_of_divergence, "point": _verdict_of_point}
-    return Score(cell, grid, best, mean, sd, gain, deviations, verdicts[cell.status](cell, grid, deviations))
+    verdict = verdicts[cell.status](cell, grid, deviations)
+    if best and best.diverged and verdict in (REPRODUCED, BETTER):
+        verdict = PARTLY_DIVERGED
+    return Score(cell, grid, best, mean, sd, gain, deviations, verdict)
 
 
 def _verdict_of_value(cell: published.Cell, grid: Grid, deviations: float | None) -> str:
@@ -142,9 +147,13 @@ def tallies(scores: Iterable[Score]) -> list[Tally]:
     return found
 
 
+# Strategies, best first; those whose means are equal stand together.
+Order = tuple[tuple[str, ...], ...]
+
+
 @dataclass(frozen=True)
 class Ranking:
-    """The strategies of one table row of the paper in its order and in ours, best first.
+    """The strategies of one table row of the paper in its order and in ours.
 
     The paper claims that one strategy is better than another where it puts them more than 2 pooled sd apart. A claim is
     overturned where ours are as far apart the other way, open where they are the other way round but near.
@@ -153,22 +162,27 @@ class Ranking:
     dataset: str
     k: int
     epsilon: float
-    theirs: tuple[str, ...]
-    ours: tuple[str, ...]  # only those that were run
+    theirs: Order
+    ours: Order  # only those that were run
     claims: int  # among the strategies that were run
     holding: int
     overturned: tuple[tuple[str, str], ...]  # (paper's winner, paper's loser)
 
     @property
     def verdict(self) -> str:
-        if len(self.ours) < 2:
+        theirs, ours = _places(self.theirs), _places(self.ours)
+        if len(ours) < 2:
             return NOT_RUN
-        of_those = "" if set(self.ours) == set(self.theirs) else " (of those run)"
-        if self.ours == tuple(name for name in self.theirs if name in self.ours):
+        of_those = "" if ours.keys() == theirs.keys() else " (of those run)"
+        if all(ours[a] < ours[b] for a, b in itertools.permutations(ours, 2) if theirs[a] < theirs[b]):
             return f"holds{of_those}"
         if self.holding == self.claims:
             return f"holds but for ties{of_those}"
         return f"{'partly' if not self.overturned else 'does not hold'}{of_those}"
+
+
+def _places(order: Order) -> dict[str, int]:
+    return {name: place for place, equals in enumerate(order) for name in equals}
 
 
 def rankings(scores: Sequence[Score]) -> list[Ranking]:
@@ -186,8 +200,12 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
     theirs = {s.cell.strategy: (worst if s.cell.mean is None else s.cell.mean, s.cell.sd) for s in members}
     ours = {s.cell.strategy: (worst if s.mean is None else s.mean, s.sd) for s in members if s.verdict != NOT_RUN}
 
-    def best_first(found: dict[str, tuple[float, float | None]]) -> tuple[str, ...]:
-        return tuple(sorted(found, key=lambda name: found[name][0], reverse=TASKS[dataset].higher_is_better))
+    def best_first(found: dict[str, tuple[float, float | None]]) -> Order:
+        def mean(name: str) -> float:
+            return found[name][0]
+
+        ordered = sorted(found, key=mean, reverse=TASKS[dataset].higher_is_better)
+        return tuple(tuple(equals) for _, equals in itertools.groupby(ordered, key=mean))
 
     def apart(found: dict[str, tuple[float, float | None]], winner: str, loser: str) -> float:
         (mean, sd), (other_mean, other_sd) = found[winner], found[loser]
@@ -198,7 +216,7 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
 
     claims = [
         (winner, loser)
-        for winner, loser in itertools.combinations(best_first(theirs), 2)
+        for winner, loser in itertools.combinations(itertools.chain(*best_first(theirs)), 2)
         if winner in ours and loser in ours and apart(theirs, winner, loser) > NEAR
     ]
     return Ranking(

@@ -91,7 +91,7 @@ def _best_table(results: Results, dataset: str, k: int) -> Table:
         tuple(columns),
         tuple(rows),
         tuple(groups),
-        notes=(budget_words(mine.values()), *_marks(rows)),
+        notes=(budget_words(mine.values()), *_marks(rows, mine.values())),
     )
 
 
@@ -115,17 +115,26 @@ def _best_cells(grid: Grid | None, strategy: str) -> list[str]:
     return [*point, names.metric(best.mean()) + mark, names.metric(best.sd())]
 
 
-def _marks(rows: Iterable[Sequence[str]]) -> list[str]:
+def _marks(rows: Iterable[Sequence[str]], grids: Iterable[Grid]) -> list[str]:
     text = {cell for row in rows for cell in row}
     notes = {
         "-": "-: every run of the grid diverged.",
         NOT_RUN: f"{NOT_RUN}: not run.",
         _INCOMPLETE: f"{_INCOMPLETE}: points or seeds of the grid are missing, so its best may be another.",
-        _SEEDS_DIVERGED: f"{_SEEDS_DIVERGED}: some seeds of the point diverged and count with their best evaluation.",
+        _SEEDS_DIVERGED: f"{_SEEDS_DIVERGED}: seeds of the point diverged; each counts with its best evaluation, if it "
+        f"has one. Seeds: {_diverged_seeds(grids)}.",
     }
     found = {mark for cell in text for mark in (_INCOMPLETE, _SEEDS_DIVERGED) if mark in cell}
     found |= {cell.rstrip(_INCOMPLETE) for cell in text} & {"-", NOT_RUN}
     return [note for mark, note in notes.items() if mark in found]
+
+
+def _diverged_seeds(grids: Iterable[Grid]) -> str:
+    return "; ".join(
+        f"{names.strategy(grid.key.strategy)} at ε = {names.epsilon(grid.key.epsilon)}: {grid.best.seeds_in_words}"
+        for grid in grids
+        if grid.best and grid.best.diverged
+    )
 
 
 def metric_words(dataset: str) -> str:
