@@ -95,6 +95,7 @@ def test_the_report_never_counts_it_as_private(tmp_path: Path) -> None:
     best = [table for table in other.tables() if table.name.startswith("best_")]
     assert best
     assert all("emulated" in " ".join((table.caption, *table.notes)) for table in best)
+    assert all(true in words for table in best for words in table.guarantees)
 
 
 @pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])

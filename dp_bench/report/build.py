@@ -15,6 +15,7 @@ from dp_bench.report import (
 )
 from dp_bench.report.chart import Chart
 from dp_bench.report.collect import Collection
+from dp_bench.report.guarantee import budget_words
 from dp_bench.report.results import Section, sections
 from dp_bench.report.scorecard import rankings, scorecard, tallies
 from dp_bench.report.table import Table
@@ -80,7 +81,7 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
     sums, orders = tallies(scores), rankings(scores)
     datasets = list(dict.fromkeys(key.dataset for key in results))
     accounts = privacy.accounts(results, accountants)
-    budget = tables.budget_words(results.values())
+    budget = budget_words(results.values())
     charts = {chart.name: chart for chart in figures.charts(results, scores, collection.root)}
 
     comparison = Part("Scorecard", score_tables.explanations(sums))

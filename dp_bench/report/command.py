@@ -66,6 +66,7 @@ def make_report(
     from dp_bench.report.build import build
     from dp_bench.report.collect import collect
     from dp_bench.report.draw import save_all
+    from dp_bench.report.guarantee import with_guarantees
     from dp_bench.report.keep import copy_runs
     from dp_bench.report.names import plural
     from dp_bench.report.readme import check as check_readme
@@ -107,7 +108,8 @@ def make_report(
         write(item, folder / "tables")  # type: ignore[arg-type]
         written += [f"tables/{item.name}.{end}" for end in ("md", "csv", "tex")]
     write_atomically(folder / _MANIFEST, "".join(f"{name}\n" for name in written).encode())
-    write_atomically(folder / "data" / "runs.csv", collection.runs.drop(columns="belongs").to_csv(index=False).encode())
+    runs_with_words = with_guarantees(collection.runs.drop(columns="belongs"))
+    write_atomically(folder / "data" / "runs.csv", runs_with_words.to_csv(index=False).encode())
     write_atomically(folder / "index.html", html.page(report, folder).encode())
     if keep is not None:
         copy_runs(collection, keep)

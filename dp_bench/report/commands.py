@@ -3,6 +3,7 @@
 import json
 
 from dp_bench.report import names
+from dp_bench.report.guarantee import budget_words, guarantees
 from dp_bench.report.results import Grid, Point, Results
 from dp_bench.report.table import Table
 from dp_bench.strategies import STRATEGIES
@@ -11,12 +12,15 @@ from dp_bench.strategies import STRATEGIES
 def table(results: Results) -> Table:
     """A command a point; the same version on the same kind of processor gives the same bits."""
     rows = [(_name(grid), command(grid, point)) for grid in results.values() for point in grid.points]
+    meanings = [words for grid in results.values() for words in guarantees([[grid]]) * len(grid.points)]
     return Table(
         "commands",
         "Every point that was run, and the command that runs it again.",
         ("grid", "command"),
         tuple(rows),
+        notes=(budget_words(results.values()),),
         text_columns=frozenset({0, 1}),
+        guarantees=tuple(meanings),
     )
 
 

@@ -3,21 +3,23 @@
 import itertools
 
 from dp_bench.report import names
+from dp_bench.report.guarantee import budget_words, guarantees
 from dp_bench.report.results import Grid, Key, Point, Results
 from dp_bench.report.statistics import Comparison, compare, holm, mean_interval
 from dp_bench.report.table import Table
-from dp_bench.report.tables import PRIVATE, budget_words, metric_words
+from dp_bench.report.tables import PRIVATE, metric_words
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
 
 def statistics_table(results: Results, dataset: str) -> Table:
     """Every cell of a data set: what its seeds say, and what choosing the checkpoint on the test set adds."""
-    rows = []
+    rows, grids = [], []
     for key, grid in _in_order(results, dataset):
         best = grid.best
         if best is None:
             continue
+        grids.append([grid])
         interval = mean_interval(best.values())
         rows.append(
             (
@@ -43,6 +45,7 @@ def statistics_table(results: Results, dataset: str) -> Table:
             + budget_words(grid for _, grid in _in_order(results, dataset)),
         ),
         text_columns=frozenset({2}),
+        guarantees=guarantees(grids),
     )
 
 
@@ -117,7 +120,8 @@ def _pairs(results: Results, dataset: str, a: str, b: str) -> list[tuple[list[fl
 def completeness_table(results: Results) -> Table:
     """How much of each search is there: a row a data set, strategy and k."""
     rows = []
-    for (dataset, strategy, k), members in _by_search(results):
+    searches = _by_search(results)
+    for (dataset, strategy, k), members in searches:
         planned_points = sum(grid.planned for grid in members)
         planned_runs = sum(grid.planned * grid.seeds for grid in members)
         done, tried = sum(grid.runs for grid in members), sum(len(grid.points) for grid in members)
@@ -136,8 +140,15 @@ def completeness_table(results: Results) -> Table:
         )
     columns = ("data set", "strategy", "k", "ε", "points tried", "runs done", "missing", "begun", "diverged")
     caption = "The runs behind this report. Missing: what is left of the grids that were begun, with every seed."
-    notes = (budget_words(results.values()),)
-    return Table("completeness", caption, columns, tuple(rows), notes=notes, text_columns=frozenset({0, 1, 3}))
+    return Table(
+        "completeness",
+        caption,
+        columns,
+        tuple(rows),
+        notes=(budget_words(results.values()),),
+        text_columns=frozenset({0, 1, 3}),
+        guarantees=guarantees(members for _, members in searches),
+    )
 
 
 def _by_search(results: Results) -> list[tuple[tuple[str, str, int], list[Grid]]]:

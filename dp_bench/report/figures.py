@@ -8,10 +8,11 @@ from typing import Any
 from dp_bench import published
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, HeatMap, Panel, Series
+from dp_bench.report.guarantee import budget_words, not_private
 from dp_bench.report.numbers import read_metrics
 from dp_bench.report.results import Grid, Key, Point, Results
 from dp_bench.report.scorecard import Score
-from dp_bench.report.tables import PRIVATE, budget_words, not_private
+from dp_bench.report.tables import PRIVATE
 from dp_bench.report.trade_offs import TradeOff
 from dp_bench.tasks import TASKS
 

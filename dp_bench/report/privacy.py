@@ -11,6 +11,7 @@ from dp_bench.budget import CALIBRATION_FORMAT, Allocation, Spent, seeds_charged
 from dp_bench.errors import UserError
 from dp_bench.memo import remembered
 from dp_bench.report import names
+from dp_bench.report.guarantee import guarantees
 from dp_bench.report.results import Grid, Results
 from dp_bench.report.table import Table
 from dp_bench.strategies import STRATEGIES
@@ -153,6 +154,7 @@ def ledger(accounts: Sequence[Account], dataset: str) -> Table:
         (("", 8), *((_heading(name), 2) for name in shown), ("", 2)),
         notes=_slow_note(mine),
         text_columns=frozenset({0, 6, 7}),
+        guarantees=guarantees([account.grid] for account in mine),
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
+from dp_bench.report.guarantee import budget_words, not_private
 from dp_bench.report.privacy import Account, online_frontier
-from dp_bench.report.tables import budget_words, not_private
 
 
 def candidates(accounts: Sequence[Account]) -> Chart | None:

@@ -9,9 +9,9 @@ import pandas as pd
 from dp_bench import published
 from dp_bench.report import names
 from dp_bench.report.collect import Collection, Skipped
+from dp_bench.report.guarantee import budget_words, guarantees, no_guarantees
 from dp_bench.report.results import Key, Results, Section
 from dp_bench.report.table import Table
-from dp_bench.report.tables import budget_words, no_guarantees
 
 _SEEDS_OF_THE_PAPER = 5
 
@@ -98,9 +98,10 @@ def divergences(results: Results, runs: pd.DataFrame) -> Table | None:
     diverged = runs[runs["status"] == "diverged"]
     if diverged.empty:
         return None
-    rows = []
+    rows, grids = [], []
     for key, grid in results.items():
         if grid.diverged:
+            grids.append([grid])
             mine = diverged[(diverged[list(Key._fields)] == list(key)).all(axis=1)]
             reasons = "; ".join(f"{reason} ({count})" for reason, count in Counter(mine["reason"]).most_common())
             place = (names.dataset(key.dataset), names.strategy(key.strategy), str(key.k), names.epsilon(key.epsilon))
@@ -112,6 +113,7 @@ def divergences(results: Results, runs: pd.DataFrame) -> Table | None:
         tuple(rows),
         notes=(budget_words(results.values()),),
         text_columns=frozenset({0, 1, 5}),
+        guarantees=guarantees(grids),
     )
 
 

@@ -8,9 +8,9 @@ from dp_bench.cache import write_atomically
 from dp_bench.errors import UserError
 from dp_bench.report import names
 from dp_bench.report.commands import departures
+from dp_bench.report.guarantee import no_guarantees
 from dp_bench.report.results import Section
 from dp_bench.report.scorecard import NOT_RUN, VERDICTS, Score, scorecard
-from dp_bench.report.tables import no_guarantees
 from dp_bench.strategies import STRATEGIES
 
 START, END = "<!-- results: written by dp-bench report -->", "<!-- end of results -->"

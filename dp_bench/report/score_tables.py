@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dp_bench.report import names
+from dp_bench.report.guarantee import guarantees
 from dp_bench.report.scorecard import (
     BETTER,
     EXPLANATIONS,
@@ -122,6 +123,7 @@ def ranking(rankings: Sequence[Ranking], budget: str) -> Table:
             budget,
         ),
         text_columns=frozenset({0, 3, 4, 6, 7}),
+        guarantees=guarantees(r.grids for r in rankings),
     )
 
 
@@ -148,6 +150,7 @@ def full(scores: Sequence[Score], budget: str) -> Table:
             budget,
         ),
         text_columns=frozenset({0, 1, 4, 6, 12, 13, 14}),
+        guarantees=guarantees([score.grid] if score.grid else [] for score in scores),
     )
 
 

@@ -164,6 +164,7 @@ class Ranking:
     epsilon: float
     theirs: Order
     ours: Order  # only those that were run
+    grids: tuple[Grid, ...]  # of ours
     claims: int  # among the strategies that were run
     holding: int
     overturned: tuple[tuple[str, str], ...]  # (paper's winner, paper's loser)
@@ -225,6 +226,7 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
         epsilon,
         theirs=best_first(theirs),
         ours=best_first(ours),
+        grids=tuple(s.grid for s in members if s.grid and s.verdict != NOT_RUN),
         claims=len(claims),
         holding=sum(_gain(dataset, ours[winner][0], ours[loser][0]) > 0 for winner, loser in claims),
         overturned=tuple((winner, loser) for winner, loser in claims if apart(ours, winner, loser) < -NEAR),

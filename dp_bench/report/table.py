@@ -69,11 +69,15 @@ class Table:
     groups: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = ()
     text_columns: frozenset[int] = frozenset({0})  # set flush left; all others hold numbers
+    # What the epsilon of each row means. The notes say it too, but a CSV has none and is passed on alone.
+    guarantees: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.rows} | {len(self.columns)}
         if len(widths) != 1 or (self.groups and sum(span for _, span in self.groups) != len(self.columns)):
             raise ValueError(f"{self.name}: rows, columns and groups must be equally wide. Found {sorted(widths)}.")
+        if self.guarantees and len(self.guarantees) != len(self.rows):
+            raise ValueError(f"{self.name}: expected {len(self.rows)} guarantees. Found {len(self.guarantees)}.")
 
     @property
     def flat_columns(self) -> list[str]:
@@ -99,9 +103,16 @@ def markdown(table: Table) -> str:
 def comma_separated(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for row in [table.flat_columns, *table.rows]:
-        writer.writerow(["".join(_ASCII.get(letter, letter) for letter in cell) for cell in row])
+    rows = [table.flat_columns, *table.rows]
+    if table.guarantees:
+        rows = [[*row, words] for row, words in zip(rows, ["guarantee", *table.guarantees], strict=True)]
+    writer.writerows([in_ascii(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def in_ascii(text: str) -> str:
+    """As programs that read CSVs like it."""
+    return "".join(_ASCII.get(letter, letter) for letter in text)
 
 
 def latex(table: Table) -> str:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from dp_bench import published
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS
-from dp_bench.budget import truly
 from dp_bench.report import architectures, names
+from dp_bench.report.guarantee import budget_words, guarantees
 from dp_bench.report.results import Grid, Key, Results
 from dp_bench.report.table import Table
 from dp_bench.strategies import STRATEGIES
@@ -92,6 +91,7 @@ def _best_table(results: Results, dataset: str, k: int) -> Table:
         tuple(rows),
         tuple(groups),
         notes=(budget_words(mine.values()), *_marks(rows, mine.values())),
+        guarantees=guarantees([g for key, g in mine.items() if key.epsilon == epsilon] for epsilon in epsilons),
     )
 
 
@@ -157,46 +157,3 @@ def _no_dp(mine: Results, dataset: str, k: int) -> str:
     sd = grid.best.sd()
     value = names.metric(grid.best.mean()) + (f" ± {names.metric(sd)}" if sd is not None else "")
     return f"best NoDP for ρ = {names.number(grid.best.hyperparameters['lr'])} ({value})"
-
-
-def not_private(grids: Iterable[Grid]) -> str:
-    """What a title must add where an epsilon is no guarantee."""
-    reasons = {"emulated" if g.emulated else "rdp_wor" for g in grids if g.facts["budgeted"] and not g.guaranteed}
-    return f" ({', '.join(sorted(reasons))}: not private)" if reasons else ""
-
-
-def budget_words(grids: Iterable[Grid]) -> str:
-    """What the epsilons beside these results mean."""
-    private = [grid for grid in grids if grid.facts["budgeted"]]
-    if not private:
-        return "Nothing here is private."
-    deltas = " or ".join(sorted({f"{grid.facts['delta']:g}" for grid in private}))
-    words = f"ε is spent by the whole grid, at δ = {deltas}; seeds are not charged."
-    return " ".join([words, *no_guarantees(private)])
-
-
-def no_guarantees(grids: Iterable[Grid]) -> list[str]:
-    """What must be said of the epsilons of these grids that are no guarantee, with the true ones."""
-    found = []
-    emulated = [grid for grid in grids if grid.facts["budgeted"] and grid.emulated]
-    if emulated:
-        rows = " or ".join(sorted({f"{grid.facts['train_rows']:,}" for grid in emulated}))
-        found.append(
-            "NOT PRIVATE, emulated: ε is the paper's setting, not a guarantee for this data. "
-            f"{_true_epsilons(emulated)}Batches are drawn from {rows} examples."
-        )
-    if any(grid.facts["budgeted"] and grid.facts["accountant"] not in PRIVATE_ACCOUNTANTS for grid in grids):
-        found.append("NOT PRIVATE: counted by rdp_wor, which proves no guarantee; for comparison with the paper only.")
-    return found
-
-
-def _true_epsilons(grids: Iterable[Grid]) -> str:
-    spent: dict[float, list[float]] = {}
-    for grid in grids:
-        if grid.facts["accountant"] not in PRIVATE_ACCOUNTANTS:
-            continue  # whose count is no epsilon
-        assert grid.allocation is not None
-        spent.setdefault(grid.key.epsilon, []).append(truly(grid.allocation, grid.facts["train_rows"]).grid)
-    ranges = {e: sorted({f"{min(values):.2f}", f"{max(values):.2f}"}, key=float) for e, values in spent.items()}
-    each = ", ".join(f"{' to '.join(ends)} where {epsilon:g} is set" for epsilon, ends in sorted(ranges.items()))
-    return f"The true ε is {each}. " if each else ""
