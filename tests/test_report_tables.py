@@ -4,6 +4,7 @@ import csv
 import io
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from dp_bench.models import recipe
 from dp_bench.report import architectures, evidence, score_tables, tables
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect
+from dp_bench.report.latex import latex
 from dp_bench.report.results import Results, sections
 from dp_bench.report.scorecard import rankings, scorecard, tallies
-from dp_bench.report.table import Table, comma_separated, latex, markdown, write
+from dp_bench.report.table import Table, comma_separated, markdown
+from dp_bench.report.write import write
 from dp_bench.tasks import TASKS
 
 
@@ -100,7 +103,7 @@ def test_scorecard_tables(results: Results) -> None:
     assert len(full.rows) == 153
     assert full.rows[0] == (
         *("MNIST", "Online", "5", "3", "ρ = 0.316", "91.19 ± 0.51", "ρ = 0.3162", "91.19 ± 0.51"),
-        *("3", "3/5", "0.00", "+0.0", "reproduced (tuned)", "tab:k5-mnist", ""),
+        *("3", "3/5", "0.00", "+0.0", "reproduced (tuned)", ""),
     )
     lines = {row[:2]: row[2:] for row in score_tables.summary(tallies(scores)).rows}
     assert lines["MNIST", "Online"] == ("12", "2", "", "10", "+0.0")  # reproduced, not searched, not run, median
@@ -138,11 +141,21 @@ def test_tables_must_be_even() -> None:
         Table("odd", "", ("a", "b"), (("1",),))
 
 
+CAVEAT = (
+    "AG News train is a subset: 62,069 of 120,000 rows (52 %); word vectors partly estimated, the rest a linear map"
+)
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
-def test_latex_compiles_in_two_columns(store: Path, tmp_path: Path) -> None:
+def test_latex_compiles_and_fits_in_two_columns(store: Path, tmp_path: Path) -> None:
     nasty = Table("nasty", r"50 % of \$5 & #1_{x} ~ ^ ∞ 漢", ("a_b", "[x]"), (("[1]", "<&>"), ("", "−±×²†")) * 30)
     write_run(store, made_up_spec("ag_news", "adam_wosm", 9, 9.0, clip=1.0), [0.25, 0.8])
-    report = build(collect(store, "paper"), None, [])
+    variant = "dataset.emulate_size=120000,privacy.accountant=rdp_wor"
+    for strategy, point in (("online", {"lr": 1.0}), ("fixed_threshold", {"lr": 1.0, "clip": 0.01})):
+        spec = made_up_spec("ag_news", strategy, 9, 9.0, variant=variant, accountant="rdp_wor", kind="subset", **point)
+        source = replace(spec.source, caveats=(CAVEAT,), checksums=dict.fromkeys(("train.csv", "test.csv"), "ab" * 32))
+        write_run(store, replace(spec, source=source), [0.25, 0.8])
+    report = build(collect(store, "paper"), variant, [])
     made = [nasty, *report.chapters[0].tables(), *(t for t in report.provenance.items if isinstance(t, Table))]
     for table in made:
         write(table, tmp_path)
@@ -152,3 +165,6 @@ def test_latex_compiles_in_two_columns(store: Path, tmp_path: Path) -> None:
     command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "all.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
+    log = (tmp_path / "all.log").read_text()
+    assert "Overfull" not in log, log
+    assert "Float too large" not in log, log

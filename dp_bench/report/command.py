@@ -72,7 +72,8 @@ def make_report(
     from dp_bench.report.readme import check as check_readme
     from dp_bench.report.readme import update as update_readme
     from dp_bench.report.results import sections
-    from dp_bench.report.table import write
+    from dp_bench.report.table import Table
+    from dp_bench.report.write import write
 
     if readme is not None:
         check_readme(readme)
@@ -96,17 +97,15 @@ def make_report(
     written = ["data/runs.csv"]
     for chapter in report.chapters:
         place = folder / chapter.folder
-        for table in chapter.tables():
-            write(table, place / "tables")
-        charts = chapter.charts()
-        tell(f"{chapter.title}: {len(chapter.tables())} tables, {len(charts)} figures")
-        save_all(charts, place / "figures")
         within = f"{chapter.folder}/" if chapter.folder else ""
-        written += [f"{within}tables/{t.name}.{end}" for t in chapter.tables() for end in ("md", "csv", "tex")]
+        tables, charts = chapter.tables(), chapter.charts()
+        written += [f"{within}tables/{name}" for table in tables for name in write(table, place / "tables")]
+        tell(f"{chapter.title}: {plural(len(tables), 'table')}, {plural(len(charts), 'figure')}")
+        save_all(charts, place / "figures")
         written += [f"{within}figures/{chart.name}.{end}" for chart in charts for end in ("png", "pdf")]
     for item in report.provenance.items:
-        write(item, folder / "tables")  # type: ignore[arg-type]
-        written += [f"tables/{item.name}.{end}" for end in ("md", "csv", "tex")]
+        assert isinstance(item, Table)
+        written += [f"tables/{name}" for name in write(item, folder / "tables")]
     write_atomically(folder / _MANIFEST, "".join(f"{name}\n" for name in written).encode())
     runs_with_words = with_guarantees(collection.runs.drop(columns="belongs"))
     write_atomically(folder / "data" / "runs.csv", runs_with_words.to_csv(index=False).encode())

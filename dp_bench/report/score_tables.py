@@ -140,16 +140,16 @@ def full(scores: Sequence[Score], budget: str) -> Table:
         (
             *("data set", "strategy", "k", "ε"),
             *("hyperparameters", "metric", "hyperparameters", "metric", "seeds", "points"),
-            *("gain", "in sd", "verdict", "origin", "misprint"),
+            *("gain", "in sd", "verdict", "misprint"),
         ),
         tuple(_row(score) for score in scores),
-        (("", 4), ("paper", 2), ("here", 4), ("", 5)),
+        (("", 4), ("paper", 2), ("here", 4), ("", 4)),
         notes=(
             "Tuned: the cell was used to choose between readings of the paper (docs/fidelity.md), so its agreement is "
             "partly that choice's doing.",
             budget,
         ),
-        text_columns=frozenset({0, 1, 4, 6, 12, 13, 14}),
+        text_columns=frozenset({0, 1, 4, 6, 12, 13}),
         guarantees=guarantees([score.grid] if score.grid else [] for score in scores),
     )
 
@@ -171,7 +171,6 @@ def _row(score: Score) -> tuple[str, ...]:
         names.metric(score.gain),
         "" if score.deviations is None else deviations(score.deviations),
         score.verdict + " (tuned)" * (score.tuned and score.verdict != NOT_RUN),
-        cell.table,
         note,
     )
 

@@ -1,45 +1,10 @@
-"""One table, three ways to write it: Markdown, CSV and LaTeX (booktabs). Cells are text, Greek letters and all."""
+"""A table, and two ways to write it: Markdown and CSV. Cells are text, Greek letters and all. LaTeX: latex.py."""
 
 import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from dp_bench.cache import write_atomically
-
-# LaTeX does not break a float, and a longtable is refused in two columns.
-_ROWS_OF_A_PAGE = 40
-# Columns beyond which a table spans both columns of a page, and beyond which it is set smaller.
-_ONE_COLUMN, _ORDINARY = 7, 10
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{c: "\\" + c for c in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": "$<$",
-    ">": "$>$",
-    "-": "-",
-    "–": "--",
-    "−": "$-$",
-    "×": r"$\times$",
-    "±": r"$\pm$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "∞": r"$\infty$",
-    "²": "$^2$",
-    "√": r"$\surd$",
-    "†": r"$^{\dagger}$",
-    "‡": r"$^{\ddagger}$",
-    "α": r"$\alpha$",
-    "γ": r"$\gamma$",
-    "δ": r"$\delta$",
-    "ε": r"$\varepsilon$",
-    "ν": r"$\nu$",
-    "ρ": r"$\rho$",
-    "σ": r"$\sigma$",
-}
 _ASCII = {
     "–": "-",
     "−": "-",
@@ -86,11 +51,6 @@ class Table:
         return [f"{group} {column}".strip() for group, column in zip(over, self.columns, strict=True)]
 
 
-def write(table: Table, folder: Path) -> None:
-    for suffix, render in (("md", markdown), ("csv", comma_separated), ("tex", latex)):
-        write_atomically(folder / f"{table.name}.{suffix}", render(table).encode())
-
-
 def markdown(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
@@ -113,60 +73,3 @@ def comma_separated(table: Table) -> str:
 def in_ascii(text: str) -> str:
     """As programs that read CSVs like it."""
     return "".join(_ASCII.get(letter, letter) for letter in text)
-
-
-def latex(table: Table) -> str:
-    r"""Floats to \input into any document that has booktabs: several where one page would not hold all rows."""
-    pages = [table.rows[i : i + _ROWS_OF_A_PAGE] for i in range(0, len(table.rows), _ROWS_OF_A_PAGE)] or [()]
-    floats = [_latex_float(table, rows, i, len(pages)) for i, rows in enumerate(pages)]
-    return "\n".join([r"% needs \usepackage{booktabs}", *floats, ""])
-
-
-def _latex_float(table: Table, rows: Sequence[Sequence[str]], page: int, pages: int) -> str:
-    environment = "table*" if len(table.columns) > _ONE_COLUMN else "table"
-    size = r"\scriptsize\setlength{\tabcolsep}{3pt}" if len(table.columns) > _ORDINARY else r"\small"
-    alignment = "".join("l" if i in table.text_columns else "r" for i in range(len(table.columns)))
-    words = [table.caption, *table.notes] if page == 0 else [table.caption]
-    part = f" (Part {page + 1} of {pages}.)" if pages > 1 else ""
-    label = f"tab:{table.name}" + (f"_{page + 1}" if page else "")
-    return "\n".join(
-        [
-            rf"\begin{{{environment}}}[tb]",
-            r"\centering" + size,
-            rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
-            r"\toprule",
-            *_latex_groups(table),
-            _latex_row(table.columns),
-            r"\midrule",
-            *(_latex_row(row) for row in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{_latex_text(' '.join(words) + part)}}}",
-            rf"\label{{{label}}}",
-            rf"\end{{{environment}}}",
-        ]
-    )
-
-
-def _latex_groups(table: Table) -> list[str]:
-    if not table.groups:
-        return []
-    cells = [rf"\multicolumn{{{span}}}{{c}}{{{_latex_text(text)}}}" for text, span in table.groups]
-    rules, start = "", 1
-    for text, span in table.groups:
-        if text:
-            rules += rf"\cmidrule(lr){{{start}-{start + span - 1}}}"
-        start += span
-    return [" & ".join(cells) + r" \\", rules]
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    # Braces: a row that begins with a bracket would be read as the argument of the line break before it.
-    return (
-        " & ".join(f"{{{_latex_text(cell)}}}" if cell.startswith("[") else _latex_text(cell) for cell in cells) + r" \\"
-    )
-
-
-def _latex_text(text: str) -> str:
-    # Whatever else a folder may be called, a document must compile.
-    return "".join(_LATEX.get(letter, letter if letter.isascii() else "?") for letter in text)
