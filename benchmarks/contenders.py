@@ -108,7 +108,7 @@ def same_layout(job: Job) -> Step:
     prepare_device(spec)
     data = made_up(spec, spec.source.train_rows)
     training = SameLayout(_recipe(job), spec.machine.micro_batch)
-    generator = streams.generator("benchmark", "batches")
+    generator = streams.stream("benchmark", "batches")
 
     def step() -> None:
         members = sampling.poisson(len(data.train_x), job.batch / len(data.train_x), generator)

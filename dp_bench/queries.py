@@ -42,9 +42,9 @@ def bounded_weights(query: Query, norms: Tensor) -> Tensor:
     An example whose norm or weight is not finite contributes nothing.
     """
     bound = norms.new_ones(()) * query.bound
-    usable = norms.isfinite()
-    limit = bound
     if query.kind == "vector":
         usable = (norms >= SHORTEST_NORM) & (norms <= LONGEST_NORM) & (bound >= SMALLEST_BOUND)
         limit = bound / norms
+    else:
+        usable, limit = norms.isfinite(), bound
     return query.weight(norms).to(norms.dtype).nan_to_num(0.0).clamp(-limit, limit).where(usable, 0.0)

@@ -2,35 +2,40 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from dp_bench.streams import Stream
 
-def poisson(dataset_size: int, rate: float, generator: torch.Generator) -> Tensor:
+
+def poisson(dataset_size: int, rate: float, stream: Stream) -> Tensor:
     """Indices of a batch that each example enters independently with probability `rate`.
 
     Drawn by the gaps between members, which are geometric: G = 1 + floor(ln U / ln(1 - rate)), U uniform in (0, 1].
     That needs N * rate uniforms instead of N. float64, so that no gap is out of reach; drawn until past the end,
-    so that nothing is cut off.
+    so that nothing is cut off. numpy, which is several times faster than torch on so few numbers.
     """
     if rate >= 1:
         return torch.arange(dataset_size)
     expected = dataset_size * rate
     block = math.ceil(expected + 6 * math.sqrt(expected) + 16)  # almost always enough at once
-    members = torch.empty(0, dtype=torch.int64)
+    blocks: list[np.ndarray] = []
     last = -1
     while last < dataset_size:
-        uniforms = 1 - torch.rand(block, generator=generator, dtype=torch.float64)
+        uniforms = 1 - stream.uniform(block, torch.float64).numpy()
+        with np.errstate(over="ignore", divide="ignore"):  # so small a rate that a gap is infinite
+            lengths = np.floor(np.log(uniforms) / math.log1p(-rate))
         # A gap past the end is as good as any other; clamped, so that sums of gaps stay integers.
-        gaps = 1 + (uniforms.log() / math.log1p(-rate)).floor().clamp(max=dataset_size).to(torch.int64)
-        positions = last + gaps.cumsum(0)
-        members = torch.cat([members, positions])
-        last = int(positions[-1])
-    return members[members < dataset_size]
+        gaps = 1 + np.fmin(lengths, dataset_size).astype(np.int64)
+        blocks.append(last + gaps.cumsum())
+        last = int(blocks[-1][-1])
+    positions = np.concatenate(blocks)
+    return torch.from_numpy(positions[positions < dataset_size])
 
 
-def fixed_size(dataset_size: int, batch_size: int, generator: torch.Generator) -> Tensor:
+def fixed_size(dataset_size: int, batch_size: int, stream: Stream) -> Tensor:
     """Exactly `batch_size` indices without replacement, as Algorithm 1 prints; only for comparison with the paper."""
     if batch_size > dataset_size:
         raise ValueError(f"batch_size: found {batch_size}, expected at most the {dataset_size} examples there are")
-    return torch.randperm(dataset_size, generator=generator)[:batch_size]
+    return stream.uniform(dataset_size, torch.float64).argsort()[:batch_size].sort().values

@@ -82,9 +82,9 @@ class Observed(Training):
         return rows
 
     def _sums_of_the_next_batch(self, queries: Sequence[Query]) -> dict[str, Tensor]:
-        before = self.batches.get_state()
+        before = self.batches.state()
         sums = self._sums(queries)
-        self.batches.set_state(before)
+        self.batches.restore(before)
         return sums
 
 

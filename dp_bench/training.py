@@ -21,6 +21,9 @@ from dp_bench.spec import RunSpec
 from dp_bench.tasks import TASKS
 
 
+_ARITHMETIC = 2  # raise it when the same spec comes to give other bits: no run may change half-way
+
+
 class Training:
     """The state of a run between two steps; `checkpoint` and `resume` carry all of it."""
 
@@ -44,8 +47,8 @@ class Training:
             return self.recipe.build()
 
     def _open_streams(self) -> None:
-        self.batches = streams.generator(self.key, "batches")
-        self.noise = streams.generator(self.key, "noise", self.device)
+        self.batches = streams.stream(self.key, "batches")
+        self.noise = streams.stream(self.key, "noise", self.device)
 
     def advance(self) -> None:
         """One step. Nothing of the batch leaves it but what `release` returns."""
@@ -112,8 +115,8 @@ class Training:
                 "state": self.state._asdict(),
                 "rows": self.rows,
                 "key": self.key,
-                "batches": self.batches.get_state(),
-                "noise": self.noise.get_state(),
+                "batches": self.batches.state(),
+                "noise": self.noise.state(),
             }
         )
 
@@ -122,20 +125,21 @@ class Training:
         if saved["digest"] != self.spec.digest():
             raise UserError(f"{self.spec.folder}: found another protocol's checkpoint; move the folder away")
         for name, ours in self.machine().items():
-            if saved["machine"][name] != ours:
+            if (theirs := saved["machine"].get(name)) != ours:
                 raise UserError(
-                    f"{self.spec.folder}: found a checkpoint made with {name} = {saved['machine'][name]}, expected "
+                    f"{self.spec.folder}: found a checkpoint made with {name} = {theirs}, expected "
                     f"{ours}: its bits would change half-way; resume with the former, or delete checkpoint.pt"
                 )
         self.step, self.rows, self.key = saved["step"], saved["rows"], saved["key"]
         self.model.params.copy_(saved["params"])
         self.state = type(self.state)(**saved["state"])
-        self.batches.set_state(saved["batches"].cpu())
-        self.noise.set_state(saved["noise"].cpu())
+        self.batches.restore(saved["batches"])
+        self.noise.restore(saved["noise"])
 
     def machine(self) -> dict[str, Any]:
         """What the bits depend on besides the protocol."""
         return {
+            "arithmetic": _ARITHMETIC,
             "device": self.device.type,
             "threads": self.spec.machine.threads,
             "micro_batch": self.spec.machine.micro_batch,

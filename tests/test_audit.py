@@ -191,9 +191,9 @@ def test_no_more_is_seen_than_is_claimed_and_hardly_less(name, split):
 def too_little_noise(multipliers):
     """Released with these noise multipliers instead of the queries' own."""
 
-    def planted(exact, queries, batch_size, generator):
+    def planted(exact, queries, batch_size, stream):
         queries = [q._replace(noise_multiplier=multipliers.get(q.name, q.noise_multiplier)) for q in queries]
-        return release(exact, queries, batch_size, generator)
+        return release(exact, queries, batch_size, stream)
 
     return planted
 
@@ -209,8 +209,8 @@ def noise_of_the_first_threshold(patch, strategy):
     Online's, likewise, is 1.99 times the claim.
     """
 
-    def planted(exact, queries, batch_size, generator):
-        return release(exact, strategy.queries(strategy.init(torch.zeros(PARAMETERS))), batch_size, generator)
+    def planted(exact, queries, batch_size, stream):
+        return release(exact, strategy.queries(strategy.init(torch.zeros(PARAMETERS))), batch_size, stream)
 
     patch.setattr(training, "release", planted)
 
@@ -226,8 +226,8 @@ def divided_by_the_drawn_size(patch, strategy):
         drawn[:] = [draw(self)]
         return drawn[0]
 
-    def planted(exact, queries, batch_size, generator):
-        return release(exact, queries, len(drawn[0]), generator)
+    def planted(exact, queries, batch_size, stream):
+        return release(exact, queries, len(drawn[0]), stream)
 
     patch.setattr(training.Training, "_draw", remembering_draw)
     patch.setattr(training, "release", planted)
@@ -241,11 +241,11 @@ def whole_budget_on_the_gradient(patch, strategy):
 def one_noise_vector(patch, strategy):
     """The same normal numbers for both queries: sum g - (nu_g C / nu_q) sum q has no noise at all."""
 
-    def planted(exact, queries, batch_size, generator):
-        start, released = generator.get_state(), {}
+    def planted(exact, queries, batch_size, stream):
+        start, released = stream.state(), {}
         for query in queries:
-            generator.set_state(start)
-            released |= release(exact, [query], batch_size, generator)
+            stream.restore(start)
+            released |= release(exact, [query], batch_size, stream)
         return released
 
     patch.setattr(training, "release", planted)

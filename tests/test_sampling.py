@@ -17,10 +17,10 @@ Z = stats.norm.isf(P / 2)
 
 def drawn(size, rate, times, name="sampling"):
     """Which examples entered each of `times` batches: [times, size], 0 or 1."""
-    generator = streams.generator(f"{name} {size} {rate}", "batches")
+    stream = streams.stream(f"{name} {size} {rate}", "batches")
     chosen = torch.zeros(times, size, dtype=torch.float64)
     for row in chosen:
-        row[sampling.poisson(size, rate, generator)] = 1
+        row[sampling.poisson(size, rate, stream)] = 1
     return chosen
 
 
@@ -88,8 +88,8 @@ def test_every_subset_is_as_likely_as_with_a_coin_per_example(monkeypatch, rate,
 
 def test_the_papers_rate():
     size, rate, times = 60_000, 512 / 60_000, 2000
-    generator = streams.generator("paper", "batches")
-    sizes = torch.tensor([len(sampling.poisson(size, rate, generator)) for _ in range(times)], dtype=torch.float64)
+    stream = streams.stream("paper", "batches")
+    sizes = torch.tensor([len(sampling.poisson(size, rate, stream)) for _ in range(times)], dtype=torch.float64)
     spread = math.sqrt(size * rate * (1 - rate))
     assert float(sizes.mean()) == pytest.approx(512, abs=Z * spread / math.sqrt(times))
     assert float(sizes.std()) == pytest.approx(spread, rel=Z / math.sqrt(2 * times))
@@ -97,22 +97,22 @@ def test_the_papers_rate():
 
 @pytest.mark.parametrize(("size", "rate"), [(2 * 10**9, 1e-9), (1, 0.3), (1, 1e-3), (3000, 1 - 1e-3), (2, 1 - 1e-3)])
 def test_extreme_rates(size, rate):
-    generator = streams.generator(f"extreme {size} {rate}", "batches")
+    stream = streams.stream(f"extreme {size} {rate}", "batches")
     times = 4000 if size != 3000 else 300
-    total = sum(len(sampling.poisson(size, rate, generator)) for _ in range(times))
+    total = sum(len(sampling.poisson(size, rate, stream)) for _ in range(times))
     assert total == pytest.approx(times * size * rate, abs=Z * math.sqrt(times * size * rate * (1 - rate)))
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-17, 1e-300, 5e-324, 0.0])
 def test_hardly_ever(rate):
-    generator = streams.generator("never", "batches")
-    assert all(len(sampling.poisson(100, rate, generator)) == 0 for _ in range(200))
+    stream = streams.stream("never", "batches")
+    assert all(len(sampling.poisson(100, rate, stream)) == 0 for _ in range(200))
 
 
 @pytest.mark.parametrize("rate", [1.0, math.nextafter(1, 0), 1 - 1e-13])
 def test_always(rate):
     for size in (0, 1, 1000):
-        members = sampling.poisson(size, rate, streams.generator("always", "batches"))
+        members = sampling.poisson(size, rate, streams.stream("always", "batches"))
         assert members.dtype == torch.int64
         assert torch.equal(members, torch.arange(size))
 
@@ -120,27 +120,27 @@ def test_always(rate):
 @given(size=st.integers(0, 3000), rate=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
 @settings(derandomize=True, deadline=None, max_examples=200)
 def test_sorted_unique_and_in_range(size, rate, seed):
-    members = sampling.poisson(size, rate, torch.Generator().manual_seed(seed))
+    members = sampling.poisson(size, rate, streams.stream(f"{seed}", "batches"))
     assert members.dtype == torch.int64
     assert (members.diff() > 0).all()
     assert ((members >= 0) & (members < size)).all()
 
 
 def test_a_restored_generator_draws_the_same_batches():
-    one = streams.generator("restored", "batches")
+    one = streams.stream("restored", "batches")
     sampling.poisson(1000, 0.1, one)
-    other = streams.generator("elsewhere", "batches")
-    other.set_state(one.get_state())
+    other = streams.stream("elsewhere", "batches")
+    other.restore(one.state())
     for _ in range(3):
         assert torch.equal(sampling.poisson(1000, 0.1, one), sampling.poisson(1000, 0.1, other))
 
 
 def test_fixed_size_draws_that_many_uniformly_without_replacement():
     size, batch_size, times = 20, 6, 10_000
-    generator = streams.generator("fixed", "batches")
+    stream = streams.stream("fixed", "batches")
     chosen = torch.zeros(times, size, dtype=torch.float64)
     for row in chosen:
-        members = sampling.fixed_size(size, batch_size, generator)
+        members = sampling.fixed_size(size, batch_size, stream)
         assert len(members) == len(members.unique()) == batch_size
         row[members] = 1
     rate = batch_size / size
@@ -150,9 +150,9 @@ def test_fixed_size_draws_that_many_uniformly_without_replacement():
     pair = batch_size * (batch_size - 1) / (size * (size - 1))
     both = float((chosen[:, 0] * chosen[:, -1]).sum())
     assert both == pytest.approx(times * pair, abs=Z * math.sqrt(times * pair * (1 - pair)))
-    assert torch.equal(sampling.fixed_size(size, size, generator).sort().values, torch.arange(size))
+    assert torch.equal(sampling.fixed_size(size, size, stream).sort().values, torch.arange(size))
 
 
 def test_a_batch_larger_than_the_data_set_is_refused():
     with pytest.raises(ValueError, match="found 21, expected at most the 20 examples"):
-        sampling.fixed_size(20, 21, streams.generator("fixed", "batches"))
+        sampling.fixed_size(20, 21, streams.stream("fixed", "batches"))

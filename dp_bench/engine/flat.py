@@ -33,6 +33,15 @@ class FlatModel:
             self.slices[name] = where
             start = where.stop
 
+    def layer_slice(self, layer: str) -> slice:
+        """Where a layer keeps its own parameters, which are neighbours: weight, then bias if there is one."""
+        own = [
+            self.slices[name]
+            for name in (f"{layer}.{p}".lstrip(".") for p in ("weight", "bias"))
+            if name in self.slices
+        ]
+        return slice(own[0].start, own[-1].stop)
+
 
 def shaped(flat: Tensor, shape: torch.Size) -> Tensor:
     """The view of `flat` that has this shape: channels-last if it is a convolution's."""

@@ -25,18 +25,27 @@ Gradients = Callable[[FlatModel, Losses, Tensor, Tensor], Sequence[tuple[slice, 
 
 def fastest(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
     """Fused where every layer has a rule, the general way otherwise."""
-    way = fused if _chain(model.module) is not None else general
-    return way(model, losses, inputs, targets)
+    chain = _chain(model.module)
+    if chain is None:
+        return general(model, losses, inputs, targets)
+    return _along(chain, model, losses, inputs, targets)
 
 
 def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
+    """The fast way or none."""
+    chain = _chain(model.module)
+    if chain is None:
+        raise TypeError(f"{type(model.module).__name__} is not a chain of layers that all have a rule")
+    return _along(chain, model, losses, inputs, targets)
+
+
+def _along(
+    chain: Sequence[tuple[str, nn.Module]], model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor
+) -> Sequence[tuple[slice, Part]]:
     """One forward and one backward pass; no weight gradient is computed that is not per example.
 
     The parameters are frozen, so autograd returns the gradients of the layers' outputs and nothing else.
     """
-    chain = _chain(model.module)
-    if chain is None:
-        raise TypeError(f"{type(model.module).__name__} is not a chain of layers that all have a rule")
     x = inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs
     recorded = []
     with torch.enable_grad():
@@ -50,8 +59,7 @@ def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> 
     output_gradients = torch.autograd.grad(total, [x for *_, x in recorded])
     parts: list[tuple[slice, Part]] = []
     for (name, rule, a, _), d in zip(recorded, output_gradients, strict=True):
-        names = (f"{name}.{p}".lstrip(".") for p in ("weight", "bias"))
-        parts += zip((model.slices[n] for n in names if n in model.slices), rule(a, d), strict=True)
+        parts.append((model.layer_slice(name), rule(a, d)))
     return parts
 
 

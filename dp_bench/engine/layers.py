@@ -12,32 +12,32 @@ from dp_bench.engine.parts import Materialised, OuterProduct, Part
 _PIECE = 2**18  # numbers in the patches that are made at once
 
 
-def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], list[Part]] | None:
+def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], Part] | None:
     """(input, output gradient) -> the gradients of weight and bias, or None for a layer without a rule of its own."""
     if type(layer) is nn.Linear:
         return lambda a, d: _linear(layer, a, d)
     zero_padded = getattr(layer, "padding_mode", None) == "zeros" and not isinstance(layer.padding, str)
     if type(layer) is nn.Conv2d and zero_padded:
-        return lambda a, d: _with_bias(layer, _convolution_gradients(layer, a, d), d.flatten(2).sum(2))
+        return lambda a, d: _side_by_side(layer, _convolution_gradients(layer, a, d), d.flatten(2).sum(2))
     if type(layer) is nn.ConvTranspose2d and zero_padded:
         # The transpose of a convolution: the same sum with input and output gradient in each other's place.
-        return lambda a, d: _with_bias(layer, _convolution_gradients(layer, d, a), d.flatten(2).sum(2))
+        return lambda a, d: _side_by_side(layer, _convolution_gradients(layer, d, a), d.flatten(2).sum(2))
     return None
 
 
-def _linear(layer: nn.Linear, a: Tensor, d: Tensor) -> list[Part]:
+def _linear(layer: nn.Linear, a: Tensor, d: Tensor) -> Part:
     if a.dim() == 2:
-        return _with_bias(layer, OuterProduct(d, a), d)
+        return OuterProduct(d, a, bias=layer.bias is not None)
     # Applied at several positions: an example's gradient is a sum of outer products.
     a, d = a.flatten(1, -2), d.flatten(1, -2)
-    return _with_bias(layer, Materialised(torch.bmm(d.transpose(1, 2), a).flatten(1)), d.sum(1))
+    return _side_by_side(layer, torch.bmm(d.transpose(1, 2), a).flatten(1), d.sum(1))
 
 
-def _with_bias(layer: nn.Module, weight: Part, bias: Tensor) -> list[Part]:
-    return [weight] if layer.bias is None else [weight, Materialised(bias)]
+def _side_by_side(layer: nn.Module, weight: Tensor, bias: Tensor) -> Materialised:
+    return Materialised(weight) if layer.bias is None else Materialised(weight, bias)
 
 
-def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Materialised:
+def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Tensor:
     """sum over positions of d[position] patch[position]^T, for each example, in the weight's channels-last layout."""
     windows = _windows(layer, images, d.shape[2:])
     b, groups, _, _, *patch = windows.shape
@@ -50,7 +50,7 @@ def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor
     for some, d_of_some, out in zip(*(t.split(piece) for t in (windows, per_group, gradients)), strict=True):
         patches = buffer[: len(some)].copy_(some).view(-1, positions, size)
         torch.bmm(d_of_some.flatten(0, 1), patches, out=out.flatten(0, 1))
-    return Materialised(gradients.view(b, -1))
+    return gradients.view(b, -1)
 
 
 def _windows(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, positions: torch.Size) -> Tensor:

@@ -1,5 +1,6 @@
 """Weighted sums of per-example gradients for several queries at once."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -39,8 +40,9 @@ def clipped_sums(
         _drop_non_finite(parts, norms)
         if vectors:
             weights = _disjoint(torch.stack([bounded_weights(q, norms) for q in vectors]), ratio)
+            weights = weights.to(vector_sums.dtype)
             for where, part in parts:
-                part.add_weighted(weights.to(vector_sums.dtype), vector_sums[:, where])
+                part.add_weighted(weights, vector_sums[:, where])
         for total, query in zip(scalar_sums, scalars, strict=True):
             total += bounded_weights(query, norms).sum()
     if ratio is not None:
@@ -63,9 +65,9 @@ def _disjoint(weights: Tensor, ratio: float | Tensor | None) -> Tensor:
 
 
 def _drop_non_finite(parts: Sequence[tuple[slice, Part]], norms: Tensor) -> None:
-    bad = ~norms.isfinite()
     # On a CPU looking is cheaper than masking; on a GPU looking would wait for the device.
-    if norms.device.type == "cpu" and not bad.any():
+    if norms.device.type == "cpu" and math.isfinite(norms.sum()):
         return
+    bad = ~norms.isfinite()
     for _, part in parts:
         part.drop(bad)
