@@ -69,7 +69,7 @@ def test_the_page_says_what_one_must_know(report: Path) -> None:
     assert "<b>foreign" in page  # as text
     assert "<b>" not in (report / "index.html").read_text()
     for words in (
-        "AG News is a subset (made-up subset).",
+        "AG News here is not the paper's data: made-up subset.",
         "lack points",
         "At most 3 seeds a point; the paper has 5.",
         "NOT PRIVATE",
@@ -77,7 +77,7 @@ def test_the_page_says_what_one_must_know(report: Path) -> None:
         "Poisson sample",
         "adding or removing one example",
         "0123456789abcdef",
-        "Grids of the paper of which nothing is there",
+        "AG News, k = 5: none of the paper's 17 grids was begun.",
     ):
         assert words in page, words
 

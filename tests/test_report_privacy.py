@@ -68,7 +68,7 @@ def test_what_to_be_wary_of(tmp_path: Path) -> None:
     warnings = privacy.warnings(results, privacy.accounts(results))
     assert any("1/N" in text for text in warnings)
     assert any("seed=secure" in text for text in warnings)
-    assert any("1 grid of 1 lack runs, 1 of them whole points" in text for text in warnings)
+    assert any("1 of 1 grid lacks runs, 1 of them whole points" in text for text in warnings)
 
 
 def test_not_private_is_said_everywhere(tmp_path: Path) -> None:

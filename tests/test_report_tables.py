@@ -11,7 +11,7 @@ import pytest
 from report_helpers import ROWS, made_up_spec, small_store, write_run
 
 from dp_bench.models import recipe
-from dp_bench.report import architectures, evidence, score_tables, tables
+from dp_bench.report import architectures, evidence, names, score_tables, tables
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect
 from dp_bench.report.latex import latex
@@ -103,10 +103,10 @@ def test_scorecard_tables(results: Results) -> None:
     assert len(full.rows) == 153
     assert full.rows[0] == (
         *("MNIST", "Online", "5", "3", "ρ = 0.316", "91.19 ± 0.51", "ρ = 0.3162", "91.19 ± 0.51"),
-        *("3", "3/5", "0.00", "+0.0", "reproduced (tuned)", ""),
+        *("3", "3/5", "0.00", "0.0", "reproduced (tuned)", ""),
     )
     lines = {row[:2]: row[2:] for row in score_tables.summary(tallies(scores)).rows}
-    assert lines["MNIST", "Online"] == ("12", "2", "", "10", "+0.0")  # reproduced, not searched, not run, median
+    assert lines["MNIST", "Online"] == ("12", "2", "", "10", "0.0")  # reproduced, not searched, not run, median
     assert lines["Fashion MNIST", "FixedQuantile"] == ("12", "1", "", "11", "")
     assert "3 have been run" not in score_tables.headline(scores)
     assert "4 have been run: 4 reproduced, 0 better, 0 worse" in score_tables.headline(scores)
@@ -121,6 +121,7 @@ def test_data_sets_and_models(results: Results) -> None:
     assert rows["Dataset size"] == ("60,000", "60,000")
     assert rows["Model size"] == rows["Model size in the paper"] == ("551,322", "48,705")
     assert rows["Steps of a run"] == ("1,172", "1,172")
+    assert rows["Size that steps and noise are for"] == ("60,000", "60,000")
     assert [t.name for t in tables.models(results)] == ["model_cnn", "model_autoencoder"]
 
 
@@ -134,6 +135,21 @@ def test_layers_are_those_of_the_modules(dataset: str, options: dict[str, int]) 
     counts = [layer.parameters for layer in architectures.layers(name, described) if layer.parameters]
     modules = [sum(p.numel() for p in module.parameters()) for module in made]
     assert counts == [count for count in modules if count]
+
+
+def test_what_is_printed_as_zero_has_no_sign() -> None:
+    assert [names.metric(value) for value in (-0.00004, 0.00004, -0.0012)] == ["0.00", "0.00", "−0.12"]
+    assert [names.deviations(value) for value in (-0.04, 0.04, -1.26, 1.26)] == ["0.0", "0.0", "−1.3", "+1.3"]
+
+
+def test_another_protocol_speaks_of_its_own_data_sets_only(tmp_path: Path) -> None:
+    write_run(tmp_path, made_up_spec(lr=0.3162), [0.1, 0.9])
+    write_run(tmp_path, made_up_spec(lr=0.3162, variant="strategy.momentum=0"), [0.1, 0.9])
+    main, other = build(collect(tmp_path, "paper"), None, []).chapters
+    summaries = {chapter.title: chapter.tables()[0] for chapter in (main, other)}
+    assert {row[0] for row in summaries["Main protocol"].rows} == {"MNIST", "Fashion MNIST", "AG News"}
+    assert {row[0] for row in summaries["strategy.momentum=0"].rows} == {"MNIST"}
+    assert not any(table.name == "ranking" for table in main.tables())  # one strategy: nothing to rank
 
 
 def test_tables_must_be_even() -> None:

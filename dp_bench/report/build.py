@@ -17,7 +17,7 @@ from dp_bench.report.chart import Chart
 from dp_bench.report.collect import Collection
 from dp_bench.report.guarantee import budget_words
 from dp_bench.report.results import Section, sections
-from dp_bench.report.scorecard import rankings, scorecard, tallies
+from dp_bench.report.scorecard import NOT_RUN, rankings, scorecard, tallies
 from dp_bench.report.table import Table
 
 # A whole sweep is run again by its own command, not point by point.
@@ -77,9 +77,11 @@ def build(collection: Collection, variant: str | None, accountants: Names[str]) 
 
 def _chapter(collection: Collection, section: Section, accountants: Names[str]) -> Chapter:
     results = section.results
-    scores = scorecard(results)
-    sums, orders = tallies(scores), rankings(scores)
     datasets = list(dict.fromkeys(key.dataset for key in results))
+    scores = scorecard(results)
+    if section.slug:  # the main protocol says what was never run; another one speaks of the data sets it was tried on
+        scores = [score for score in scores if score.cell.dataset in datasets]
+    sums, orders = tallies(scores), rankings(scores)
     accounts = privacy.accounts(results, accountants)
     budget = budget_words(results.values())
     charts = {chart.name: chart for chart in figures.charts(results, scores, collection.root)}
@@ -88,9 +90,9 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
     comparison.items = [
         score_tables.summary(sums),
         *_named(charts, "deviations_"),
-        score_tables.ranking(orders, budget),
+        *([score_tables.ranking(orders, budget)] if any(order.verdict != NOT_RUN for order in orders) else []),
+        score_tables.full(scores, budget),
     ]
-    comparison.items.append(score_tables.full(scores, budget))
 
     outcome = Part("Results")
     for dataset in datasets:
@@ -118,9 +120,7 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
     setting = Part("Experiments", items=[tables.datasets(results), *tables.models(results)])
 
     coverage = Part("Completeness", items=[evidence.completeness_table(results)])
-    absent = provenance.not_begun(results)
-    if absent:
-        coverage.paragraphs = ["Grids of the paper of which nothing is there:", *absent]
+    coverage.paragraphs = provenance.not_begun(results) if not section.slug else []
     diverged = provenance.divergences(results, section.runs)
     coverage.items += [diverged] if diverged else []
     again = commands.table(results)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+# Beyond so many standard deviations a mark is drawn at the edge: one outlier must not flatten the rest.
+FAR = 12.0
+
 Kind = Literal["line", "bars", "points", "level"]
 
 
@@ -53,7 +56,8 @@ class Panel:
     y_log: bool = False
     x_ticks: tuple[float, ...] | None = None  # these and no others
     y_names: tuple[str, ...] | None = None  # names at 0, 1, ... from the top
-    x_band: tuple[float, float] | None = None  # shaded
+    x_band: tuple[float, float] | None = None  # shaded; marks further out than FAR are drawn at the edge
+    y_from: float | None = None  # where the axis begins, if not where the data do
     heat_map: HeatMap | None = None
 
 

@@ -20,12 +20,10 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from dp_bench.report.chart import Chart, HeatMap, Panel, Series
+from dp_bench.report.chart import FAR, Chart, HeatMap, Panel, Series
 
 _STYLE = Path(__file__).with_name("dp_bench.mplstyle")
 _WORTH_PROCESSES = 8
-# Beyond this many standard deviations a mark is drawn at the edge: one outlier must not flatten the rest.
-_FAR = 12.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +92,9 @@ def draw(chart: Chart) -> Figure:
     axes: list[Axes] = list(grid.flat)
     for ax, panel in zip(axes, chart.panels, strict=False):
         _draw_panel(ax, panel)
+    for ax, panel in zip(axes, chart.panels, strict=False):  # when all is drawn: panels may share their axis
+        if panel.y_from is not None:
+            ax.set_ylim(bottom=panel.y_from)
     for ax in axes[len(chart.panels) :]:
         ax.set_visible(False)
     if chart.share_y:
@@ -181,13 +182,13 @@ def _draw_series(ax: Axes, series: Series, aside: float) -> None:
 
 
 def _limit_to_near(ax: Axes, series: Iterable[Series]) -> None:
-    far = max((min(abs(x), _FAR) for one in series for x in one.x), default=0.0)
+    far = max((min(abs(x), FAR) for one in series for x in one.x), default=0.0)
     ax.set_xlim(-max(far, 3) * 1.08, max(far, 3) * 1.08)
 
 
 def _within(ax: Axes, x: Sequence[float]) -> list[float]:
     """Marks beyond the limits of a panel that has a band are drawn at its edge."""
-    return [min(max(value, -_FAR), _FAR) for value in x] if ax.get_autoscalex_on() is False else list(x)
+    return [min(max(value, -FAR), FAR) for value in x] if ax.get_autoscalex_on() is False else list(x)
 
 
 def _plain_log_ticks(ax: Axes) -> None:
@@ -253,11 +254,17 @@ def _legend(figure: Figure, chart: Chart) -> None:
     if any(panel.heat_map for panel in chart.panels):
         handles = _heat_map_legend([panel.heat_map for panel in chart.panels if panel.heat_map])
     elif any(panel.y_names for panel in chart.panels):  # strategies are named beside their marks
-        handles = [Line2D([], [], marker="o", ls="none", color="#555555", label="k = 5"), _hollow("k = 9")]
+        hollow = {series.hollow for panel in chart.panels for series in panel.series}
+        filled = Line2D([], [], marker="o", ls="none", color="#555555", label="k = 5")
+        handles = [filled] * (False in hollow) + [_hollow("k = 9")] * (True in hollow)
     else:
         handles = _series_legend(figure, chart)
-    columns = max(3, min(6, int(figure.get_figwidth() / 1.35)))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(columns, len(handles)))
+    most = min(len(handles), max(3, min(6, int(figure.get_figwidth() / 1.35))))
+    for columns in range(most, 0, -1):
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _series_legend(figure: Figure, chart: Chart) -> list[Any]:

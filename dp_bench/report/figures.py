@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dp_bench import published
 from dp_bench.report import names
-from dp_bench.report.chart import Chart, HeatMap, Panel, Series
+from dp_bench.report.chart import FAR, Chart, HeatMap, Panel, Series
 from dp_bench.report.guarantee import budget_words, not_private
 from dp_bench.report.numbers import read_metrics
 from dp_bench.report.results import Grid, Key, Point, Results
-from dp_bench.report.scorecard import Score
+from dp_bench.report.scorecard import NEAR, Score
 from dp_bench.report.tables import PRIVATE
 from dp_bench.report.trade_offs import TradeOff
 from dp_bench.tasks import TASKS
@@ -94,10 +95,11 @@ def deviations(scores: Sequence[Score], dataset: str) -> Chart | None:
         "",
         tuple(series),
         y_names=tuple(f"{names.strategy(strategy)}, ε = {epsilon:g}" for strategy, epsilon in places),
-        x_band=(-2.0, 2.0),
+        x_band=(-NEAR, NEAR),
     )
-    caption = f"{names.dataset(dataset)}: every published value beside ours. Within the band: reproduced; marks "
-    caption += "at either edge lie further out. "
+    caption = f"{names.dataset(dataset)}: how far our results lie from the published ones, for every published value "
+    caption += "that was run. Within the band a result counts as reproduced, unless seeds of it diverged. "
+    caption += "Marks at an edge lie further out. " if any(abs(x) > FAR for one in series for x in one.x) else ""
     caption += budget_words(score.grid for score in mine if score.grid)
     return Chart(f"deviations_{dataset}", caption, (panel,), panel_size=(6.4, max(2.0, 0.9 + 0.23 * len(places))))
 
@@ -116,8 +118,17 @@ def learning_curves(results: Results, root: Path, dataset: str, k: int) -> Chart
             log = not TASKS[dataset].higher_is_better
             panels.append(Panel(title, "step", names.metric_axis(dataset), found, y_log=log))
     caption = f"{names.dataset(dataset)}, k = {k}: learning curves of the best points; bands span the seeds. "
+    if TASKS[dataset].higher_is_better and panels:
+        # Where training begins tells nothing of the strategies, and would press their ends together.
+        start = min(_lowest_after_a_tenth(series) for panel in panels for series in panel.series)
+        panels = [replace(panel, y_from=start) for panel in panels]
+        caption += "The axis begins at the lowest value after the first tenth of the steps. "
     caption += budget_words(mine.values())
     return _several(f"learning_{dataset}_k{k}", caption, panels, share_y=True)
+
+
+def _lowest_after_a_tenth(series: Series) -> float:
+    return min(low for x, low in zip(series.x, series.low or series.y, strict=True) if x >= 0.1 * series.x[-1])
 
 
 def trajectories(results: Results, root: Path, dataset: str, k: int) -> Chart | None:

@@ -48,7 +48,17 @@ def metric_axis(dataset_name: str) -> str:
 
 def metric(value: float | None) -> str:
     """A metric or its standard deviation as the paper prints it; nothing where there is none."""
-    return "" if value is None or value != value else f"{PRINTED_SCALE * value:.2f}".replace("-", "−")
+    return "" if value is None or value != value else _signed(f"{PRINTED_SCALE * value:.2f}")
+
+
+def deviations(value: float) -> str:
+    """A distance in standard deviations, with its sign."""
+    return _signed(f"{value:+.1f}")
+
+
+def _signed(number: str) -> str:
+    """With a proper minus, and without a sign where all that is printed is zero."""
+    return number.replace("-", "−") if float(number) else number.lstrip("+-")
 
 
 def number(value: float) -> str:
@@ -67,3 +77,7 @@ def point(strategy_name: str, hyperparameters: dict[str, float]) -> str:
 
 def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def lack(count: int) -> str:
+    return "lacks" if count == 1 else "lack"

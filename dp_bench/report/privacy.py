@@ -213,8 +213,9 @@ def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
     if incomplete:
         unsearched = sum(not grid.searched for grid in incomplete)
         found[
-            f"{names.plural(len(incomplete), 'grid')} of {len(accounts)} lack runs, {unsearched} of them whole points. "
-            "Each is charged as if it were complete, and its best point may change. See the completeness table."
+            f"{len(incomplete)} of {names.plural(len(accounts), 'grid')} {names.lack(len(incomplete))} runs, "
+            f"{unsearched} of them whole points. Each is charged as if it were complete, and its best point may "
+            "change. See the completeness table."
         ] = None
     return list(found)
 

@@ -11,9 +11,10 @@ from dp_bench.report.privacy import Account, online_frontier
 def candidates(accounts: Sequence[Account]) -> Chart | None:
     """ν against the number of candidates: a curve a budget, through the grids that were run."""
     panels = []
+    together = _of_the_same_sizes(accounts)
     for dataset in dict.fromkeys(account.grid.key.dataset for account in accounts):
         mine = [a for a in accounts if a.grid.key.dataset == dataset]
-        series = [*_curves(mine), *_grids(mine)]
+        series = [*_curves(mine), *_markers(mine, together)]
         panels.append(
             Panel(
                 names.dataset(dataset) + not_private(a.grid for a in mine),
@@ -25,9 +26,8 @@ def candidates(accounts: Sequence[Account]) -> Chart | None:
             )
         )
     caption = "What trying more candidates costs: the noise multiplier ν of every run of a grid against the number of "
-    caption += "its candidates. Markers: the grids in this report. " + budget_words(
-        account.grid for account in accounts
-    )
+    caption += "its candidates. Markers: the grids in this report; where sizes are equal one may hide another. "
+    caption += budget_words(account.grid for account in accounts)
     if not panels:
         return None
     return Chart("candidates", caption, tuple(panels), columns=min(3, len(panels)), panel_size=(3.4, 2.9))
@@ -45,19 +45,26 @@ def _curves(accounts: Sequence[Account]) -> list[Series]:
     return series
 
 
-def _grids(accounts: Sequence[Account]) -> list[Series]:
-    """Markers a strategy; strategies whose grids are all of the same sizes share theirs."""
-    places: dict[tuple[tuple[float, float], ...], list[str]] = {}
+def _of_the_same_sizes(accounts: Sequence[Account]) -> list[list[str]]:
+    """Strategies by the grids they have, on all data sets: those that always coincide share a marker and a name."""
+    found: dict[frozenset[tuple[str, int, float]], list[str]] = {}
     for strategy in dict.fromkeys(account.grid.key.strategy for account in accounts):
-        mine = [a.allocation for a in accounts if a.grid.key.strategy == strategy]
-        sizes = tuple(sorted((float(a.candidates), a.noise_multiplier) for a in mine))
-        places.setdefault(sizes, []).append(strategy)
-    found = []
-    for sizes, strategies in places.items():
-        x, y = (tuple(column) for column in zip(*sizes, strict=True))
-        label = ", ".join(names.strategy(name) for name in strategies)
-        found.append(Series(label, x, y, kind="points", look=strategies[0]))
-    return found
+        mine = [a for a in accounts if a.grid.key.strategy == strategy]
+        sizes = frozenset((a.grid.key.dataset, a.allocation.candidates, a.allocation.noise_multiplier) for a in mine)
+        found.setdefault(sizes, []).append(strategy)
+    return list(found.values())
+
+
+def _markers(accounts: Sequence[Account], together: Sequence[Sequence[str]]) -> list[Series]:
+    """The grids of each group of strategies."""
+    series = []
+    for strategies in together:
+        mine = [a.allocation for a in accounts if a.grid.key.strategy == strategies[0]]
+        if mine:
+            x, y = zip(*sorted((float(a.candidates), a.noise_multiplier) for a in mine), strict=True)
+            label = ", ".join(names.strategy(name) for name in strategies)
+            series.append(Series(label, x, y, kind="points", look=strategies[0]))
+    return series
 
 
 def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:

@@ -19,13 +19,13 @@ _SEEDS_OF_THE_PAPER = 5
 def banners(profile: str, section: Section) -> list[str]:
     """Why these results are not the paper's experiment, if they are not: shown first, in bold."""
     runs, found = section.runs, []
-    for kind, meaning in (("stand-in", "generated stand-in data, so its numbers mean nothing"), ("subset", "a subset")):
+    meanings = {"stand-in": "generated stand-in data, so its numbers mean nothing", "subset": "not the paper's data"}
+    for kind, meaning in meanings.items():
         datasets = sorted(set(runs.loc[runs["source_kind"] == kind, "dataset"]))
         for name in datasets:
             rows = runs[(runs["dataset"] == name) & (runs["source_kind"] == kind)]
             caveats = json.loads(rows["caveats"].iloc[0])
-            reason = f" ({'; '.join(caveats)})" if caveats else ""
-            found.append(f"{names.dataset(name)} is {meaning}{reason}.")
+            found.append(f"{names.dataset(name)} here is {meaning}: {'; '.join(caveats) or kind}.")
     found += no_guarantees(list(section.results.values()))
     departures = {n: v for n, v in section.variants.items() if _protocol_choices(v)}
     if departures:
@@ -34,8 +34,9 @@ def banners(profile: str, section: Section) -> list[str]:
     unsearched = [grid for grid in section.results.values() if not grid.searched]
     if unsearched:
         found.append(
-            f"Reduced search: {len(unsearched)} of {names.plural(len(section.results), 'grid')} lack points, so their "
-            "best point is only the best of those run. Every grid is charged in full."
+            f"Reduced search: {len(unsearched)} of {names.plural(len(section.results), 'grid')} "
+            f"{names.lack(len(unsearched))} points, so that the best point is only the best of those run. Every grid "
+            "is charged in full."
         )
     seeds = max((point.seeds for grid in section.results.values() for point in grid.points), default=0)
     if seeds < _SEEDS_OF_THE_PAPER:
@@ -118,23 +119,26 @@ def divergences(results: Results, runs: pd.DataFrame) -> Table | None:
 
 
 def not_begun(results: Results) -> list[str]:
-    """The paper's grids of which nothing is there, a line a data set."""
-    absent: dict[str, dict[tuple[str, int], list[float]]] = {}
+    """The paper's grids of which nothing is there, a line a data set and k."""
+    planned: dict[tuple[str, int], list[Key]] = {}
     for cell in published.cells():
-        if Key(cell.dataset, cell.strategy, cell.k, cell.epsilon) not in results:
-            absent.setdefault(cell.dataset, {}).setdefault((cell.strategy, cell.k), []).append(cell.epsilon)
-    return [f"{names.dataset(name)}: {_searches(searches)}." for name, searches in absent.items()]
+        key = Key(cell.dataset, cell.strategy, cell.k, cell.epsilon)
+        planned.setdefault((cell.dataset, cell.k), []).append(key)
+    lines = []
+    for (dataset, k), keys in planned.items():
+        absent = [key for key in keys if key not in results]
+        if absent:
+            none = f"none of the paper's {len(keys)} grids was begun"
+            which = none if absent == keys else f"not begun: {_searches(absent)}"
+            lines.append(f"{names.dataset(dataset)}, k = {k}: {which}.")
+    return lines
 
 
-def _searches(searches: dict[tuple[str, int], list[float]]) -> str:
-    return "; ".join(
-        f"{names.strategy(strategy)} k = {k}" + ("" if strategy == "no_dp" else f" at ε = {_listed(epsilons)}")
-        for (strategy, k), epsilons in searches.items()
-    )
-
-
-def _listed(epsilons: Iterable[float]) -> str:
-    return ", ".join(names.epsilon(epsilon) for epsilon in epsilons)
+def _searches(keys: Iterable[Key]) -> str:
+    epsilons: dict[str, list[str]] = {}
+    for key in keys:
+        epsilons.setdefault(key.strategy, []).append(names.epsilon(key.epsilon))
+    return "; ".join(f"{names.strategy(strategy)} at ε = {', '.join(each)}" for strategy, each in epsilons.items())
 
 
 def skipped_table(skipped: Iterable[Skipped]) -> Table | None:

@@ -27,7 +27,7 @@ def summary(tallies: Sequence[Tally]) -> Table:
     used = [verdict for verdict in VERDICTS if any(tally.counts[verdict] for tally in tallies)]
     rows = []
     for tally in tallies:
-        middle = "" if tally.median_deviation is None else deviations(tally.median_deviation)
+        middle = "" if tally.median_deviation is None else names.deviations(tally.median_deviation)
         counts = [str(tally.counts[verdict] or "") for verdict in used]
         rows.append((names.dataset(tally.dataset), names.strategy(tally.strategy), str(tally.total), *counts, middle))
     return Table(
@@ -169,7 +169,7 @@ def _row(score: Score) -> tuple[str, ...]:
         score.point.seeds_in_words if score.point else "",
         f"{len(grid.points)}/{grid.planned}" if grid else "",
         names.metric(score.gain),
-        "" if score.deviations is None else deviations(score.deviations),
+        "" if score.deviations is None else names.deviations(score.deviations),
         score.verdict + " (tuned)" * (score.tuned and score.verdict != NOT_RUN),
         note,
     )
@@ -179,7 +179,3 @@ def _value(mean: float | None, sd: float | None) -> str:
     if mean is None:
         return ""
     return names.metric(mean) + (f" ± {names.metric(sd)}" if sd is not None else "")
-
-
-def deviations(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")

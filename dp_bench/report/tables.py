@@ -24,9 +24,13 @@ _INCOMPLETE, _SEEDS_DIVERGED = "†", "‡"
 def datasets(results: Results) -> Table:
     """The paper's first table: what each experiment trains on and with."""
     facts = {name: grid.facts for name in TASKS for grid in results.values() if grid.key.dataset == name}
+    accounted = {
+        name: max(g.facts["accounted_rows"] for g in results.values() if g.key.dataset == name) for name in facts
+    }
     sizes = {name: architectures.size(TASKS[name].model, json.loads(f["model"])) for name, f in facts.items()}
     lines: dict[str, Callable[[str], str]] = {
         "Dataset size": lambda name: f"{facts[name]['train_rows']:,}",
+        "Size that steps and noise are for": lambda name: f"{accounted[name]:,}",
         "Test set size": lambda name: f"{facts[name]['test_rows']:,}",
         "Data": lambda name: facts[name]["source_kind"],
         "Batch size": lambda name: f"{facts[name]['batch_size']:,}",
@@ -40,6 +44,11 @@ def datasets(results: Results) -> Table:
         "Data sets and models shared throughout the experiments.",
         ("", *(names.dataset(name) for name in facts)),
         tuple((title, *(value(name) for name in facts)) for title, value in lines.items()),
+        notes=tuple(
+            f"{names.dataset(name)}: why the model is not of the paper's size, see docs/fidelity.md."
+            for name in facts
+            if sizes[name] != PAPER_MODEL_SIZES.get(name, sizes[name])
+        ),
     )
 
 
