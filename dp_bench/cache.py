@@ -3,7 +3,9 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 
 def cache_folder() -> Path:
@@ -17,6 +19,13 @@ def cache_folder() -> Path:
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """The content as the whole file: see `atomically`."""
+    with atomically(path, mode) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def atomically(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Write `path` so that readers, and a machine that loses power, see the old content or the new, never a mixture.
 
     Any number of processes may write the same path at once: each uses a temporary name of its own, the last one wins.
@@ -26,7 +35,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes files that only their owner may read; a cache may be shared within a group.

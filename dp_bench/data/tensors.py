@@ -1,6 +1,7 @@
 """A data set in memory, as tensors."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from dp_bench.data import stand_in as generated
 from dp_bench.data.idx import parse_idx
 from dp_bench.data.news import check_words, tokenised_news
+from dp_bench.data.shared import shared
 from dp_bench.data.sources import Resolved, Source, resolve
 from dp_bench.data.text import embed
 
@@ -36,21 +38,28 @@ def load_tensors(name: str, *, words: int, stand_in: bool, limit: int | None) ->
     if name == "ag_news":
         check_words(words)
     resolved = resolve(name, stand_in=stand_in, limit=limit)
+    make = partial(_tensors, name, words, resolved)
+    source = resolved.source
+    # A stand-in is made as fast as it is read.
+    tensors = shared(f"{name} {words} {source.train_rows} {source.checksums}", make) if resolved.files else make()
+    targets = ("train_x", "test_x") if name == "fashion_mnist" else ("train_y", "test_y")
+    train_y, test_y = (tensors[target] for target in targets)
+    return Dataset(name, tensors["train_x"], train_y, tensors["test_x"], test_y, source)
+
+
+def _tensors(name: str, words: int, resolved: Resolved) -> dict[str, Tensor]:
     rows = _limited_rows(resolved)
     if name == "ag_news":
         news = tokenised_news(resolved.files) if resolved.files else generated.news()
-        train_x = _texts(embed(news.train_ids[rows], news.vectors, words))
-        test_x = _texts(embed(news.test_ids, news.vectors, words))
-        return Dataset(
-            name, train_x, _classes(news.train_labels[rows]), test_x, _classes(news.test_labels), resolved.source
+        train_x, test_x = (
+            torch.from_numpy(embed(ids, news.vectors, words)) for ids in (news.train_ids[rows], news.test_ids)
         )
-    arrays = _read_images(resolved) if resolved.files else generated.images(name)
-    train_x, test_x = _pixels(arrays.train[rows]), _pixels(arrays.test)
-    if name == "fashion_mnist":
-        return Dataset(name, train_x, train_x, test_x, test_x, resolved.source)
-    return Dataset(
-        name, train_x, _classes(arrays.train_labels[rows]), test_x, _classes(arrays.test_labels), resolved.source
-    )
+        train_y, test_y = _classes(news.train_labels[rows]), _classes(news.test_labels)
+    else:
+        images = _read_images(resolved) if resolved.files else generated.images(name)
+        train_x, test_x = _pixels(images.train[rows]), _pixels(images.test)
+        train_y, test_y = _classes(images.train_labels[rows]), _classes(images.test_labels)
+    return {"train_x": train_x, "train_y": train_y, "test_x": test_x, "test_y": test_y}
 
 
 def public_order(rows: int) -> NDArray[np.intp]:
@@ -76,7 +85,3 @@ def _pixels(images: NDArray[np.uint8]) -> Tensor:
 
 def _classes(labels: NDArray[np.uint8] | NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(labels.astype(np.int64))
-
-
-def _texts(embedded: NDArray[np.float32]) -> Tensor:
-    return torch.from_numpy(embedded)

@@ -57,6 +57,7 @@ class TestImages:
     ) -> None:
         files = use_tiny_mnist(monkeypatch)
         monkeypatch.setenv("DP_BENCH_DATA", str(tmp_path))
+        monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
         write_files(tmp_path / "mnist", files)
         resolved = tensors.resolve("mnist", stand_in=False, limit=None)
         monkeypatch.setattr(tensors, "resolve", lambda *_, **__: resolved)
@@ -120,7 +121,7 @@ class TestNews:
     def test_it_is_tokenised_once(self, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         first = load("ag_news", limit=100)
         monkeypatch.delattr(news, "_tokenise")
-        assert torch.equal(load("ag_news", limit=100).train_x, first.train_x)
+        assert torch.equal(load("ag_news", limit=99).train_x, first.train_x[:99])
 
     @pytest.mark.parametrize("words", [-1, 0, 65])
     def test_words_out_of_range(self, words: int) -> None:

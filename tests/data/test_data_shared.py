@@ -1,0 +1,101 @@
+"""Tensors kept in the cache and mapped from there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from dp_bench.data import shared as module
+from dp_bench.data.shared import Tensors, shared
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "tensors"
+
+
+def made() -> Tensors:
+    return {"x": torch.arange(1_000_000, dtype=torch.float32).view(1000, 1000), "y": torch.arange(1000)}
+
+
+def never() -> Tensors:
+    raise AssertionError("it was made again")
+
+
+def equal(one: Tensors, other: Tensors) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+needs_maps = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not tell what is mapped")
+
+
+def is_mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+@needs_maps
+def test_made_once_and_mapped_from_then_on(cache: Path) -> None:
+    first = shared("numbers", made)
+    (path,) = cache.glob("*.pt")
+    assert equal(first, made())
+    assert is_mapped(path)
+    assert equal(shared("numbers", never), made())
+
+
+@needs_maps
+def test_another_process_maps_the_same_file(cache: Path) -> None:
+    ours = shared("numbers", made)
+    code = (
+        "from dp_bench.data.shared import shared; from pathlib import Path; t = shared('numbers', None); "
+        "print(float(t['x'].sum()), Path('/proc/self/maps').read_text().count('.pt'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    total, maps = done.stdout.split()
+    assert float(total) == float(ours["x"].sum())
+    assert int(maps) > 0
+
+
+def test_writing_to_the_tensors_changes_nothing_on_disk(cache: Path) -> None:
+    shared("numbers", made)["x"].fill_(7)
+    assert equal(shared("numbers", never), made())
+
+
+@pytest.mark.parametrize("what", ["other numbers", "numbers ", ""])
+def test_something_else_is_made_of_its_own(what: str) -> None:
+    shared("numbers", made)
+    assert equal(shared(what, lambda: {"z": torch.ones(1)}), {"z": torch.ones(1)})
+
+
+def test_another_format_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared("numbers", made)
+    monkeypatch.setattr(module, "_FORMAT", module._FORMAT + 1)
+    assert equal(shared("numbers", lambda: {"z": torch.ones(1)}), {"z": torch.ones(1)})
+
+
+def spoiled(cache: Path, how: str) -> None:
+    (path,) = cache.glob("*.pt")
+    content = bytearray(path.read_bytes())
+    if how == "a bit":
+        content[len(content) // 2] ^= 1
+    path.write_bytes(content[:-1000] if how == "truncated" else b"" if how == "empty" else content)
+    if how == "no seal":
+        path.with_suffix(".sha256").unlink()
+    if how == "missing":
+        path.unlink()
+
+
+@pytest.mark.parametrize("how", ["a bit", "truncated", "empty", "no seal", "missing"])
+def test_what_is_not_as_it_was_written_is_made_again(cache: Path, how: str) -> None:
+    shared("numbers", made)
+    spoiled(cache, how)
+    assert equal(shared("numbers", made), made())
+    assert equal(shared("numbers", never), made())
+
+
+def test_a_cache_that_cannot_be_written_costs_only_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "file"))
+    assert equal(shared("numbers", made), made())
