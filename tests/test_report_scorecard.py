@@ -126,6 +126,9 @@ def test_rankings(tmp_path: Path) -> None:
     assert here.verdict == "does not hold (of those run)"
     assert found["mnist", 9, 9.0].verdict == "holds (of those run)"
     assert found["ag_news", 5, 3.0].verdict == sc.NOT_RUN
+    table = score_tables.ranking(list(found.values()), "")
+    assert [row[:3] for row in table.rows] == [("MNIST", "5", "9"), ("MNIST", "9", "9")]
+    assert "Of the paper's 24 settings" in table.notes[1]
 
 
 def test_ties_are_ties_and_neither_order_of_them_is_wrong(tmp_path: Path) -> None:

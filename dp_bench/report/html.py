@@ -102,7 +102,7 @@ def _other(chapter: Chapter, folder: Path) -> str:
 def _picture(chart: Chart, folder: Path) -> str:
     png = base64.b64encode((folder / "figures" / f"{chart.name}.png").read_bytes()).decode()
     text = escape(chart.caption)
-    wide = ' class="wide"' if chart.columns > 2 else ""
+    wide = ' class="wide"' if chart.columns > 1 else ""  # several panels in half a page cannot be read
     image = f'<img src="data:image/png;base64,{png}" alt="{text}">'
     return f"<figure{wide}>{image}<figcaption>{text}</figcaption></figure>"
 
