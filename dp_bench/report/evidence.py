@@ -41,8 +41,7 @@ def statistics_table(results: Results, dataset: str) -> Table:
         tuple(rows),
         (("", 4), ("best on the test set", 3), ("last step", 2), ("", 1)),
         notes=(
-            "Intervals for the mean, given for five seeds or more: bootstrap percentiles, widened as Student's t is for "
-            "so few. "
+            "Intervals for the mean, from five seeds on: bootstrap percentiles, widened as Student's t is for so few. "
             + budget_words(grid for _, grid in _in_order(results, dataset)),
         ),
         text_columns=frozenset({2}),
