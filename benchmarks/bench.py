@@ -5,7 +5,6 @@
 A quarter of an hour on a quiet machine of two cores; on a busy one ratios still mean something, milliseconds do not.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -22,6 +21,7 @@ import figure
 import growth
 import step
 import together
+from options import add_threads, parser
 from targets import Judged, judged_rest, judged_steps, targets_table
 
 from dp_bench.cache import write_atomically
@@ -29,19 +29,23 @@ from dp_bench.report.table import Table, markdown
 
 
 def measure(models: Sequence[str], threads: Sequence[int], repetitions: int, out: Path) -> dict[str, Any]:
-    """All parts; `out` is where the whole run keeps its temporary folder."""
+    """All parts, written to `out` as far as they went; the whole run keeps its temporary folder there too."""
     started = time.monotonic()
     results: dict[str, Any] = {"machine": _machine(), "load_before": os.getloadavg()}
+    results |= {"growth": [], "together": [], "whole_run": None}
     results["steps"] = [row for m in models for t in threads for row in step.measure(m, t, repetitions)]
     fewer = max(1, repetitions // 3)
-    _say("growth with the batch and the model")
-    results["growth"] = [growth.batch_growth(model, fewer) for model in models]
-    if "bag_of_words" in models:
-        results["growth"].append(growth.parameter_growth(fewer))
-    _say("two processes")
-    results["together"] = [together.measure(model, fewer) for model in models]
-    results["whole_run"] = _whole_run(out) if "bag_of_words" in models else None
-    results["minutes"] = round((time.monotonic() - started) / 60, 1)
+    try:
+        _say("growth with the batch and the model")
+        results["growth"] += [growth.batch_growth(model, fewer) for model in models]
+        if "bag_of_words" in models:
+            results["growth"].append(growth.parameter_growth(fewer))
+        _say("two processes")
+        results["together"] += [together.measure(model, fewer) for model in models]
+        results["whole_run"] = _whole_run(out) if "bag_of_words" in models else None
+    finally:  # ten minutes of steps are not lost to what comes after them
+        results["minutes"] = round((time.monotonic() - started) / 60, 1)
+        write(results, out)
     return results
 
 
@@ -139,12 +143,11 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    step.add_options(parser)
-    parser.add_argument("--out", type=Path, default=Path("reports/bench"))
-    options = parser.parse_args()
+    arguments = parser(__doc__, step.REPETITIONS)
+    add_threads(arguments)
+    arguments.add_argument("--out", type=Path, default=Path("reports/bench"))
+    options = arguments.parse_args()
     results = measure(options.models, options.threads, options.repetitions, options.out)
-    write(results, options.out)
     print(markdown(targets_table(_judged(results))))
     print(_circumstances(results), "\n")
     print(markdown(step.headline_table(results["steps"])))

@@ -5,14 +5,14 @@
 Online, one thread, every size in a process of its own, taking turns as in step.py.
 """
 
-import argparse
 import json
 import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from contenders import DATASETS, ONLINE, Job
+from contenders import ONLINE, Job
+from options import parser
 from workers import started
 
 from dp_bench.models import recipe
@@ -64,10 +64,7 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=list(DATASETS), default=list(DATASETS))
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    options = parser.parse_args()
+    options = parser(__doc__, REPETITIONS).parse_args()
     for model in options.models:
         print(json.dumps(batch_growth(model, options.repetitions)))
     if "bag_of_words" in options.models:

@@ -6,7 +6,6 @@ Every contender lives in a process of its own and they take turns, so that no tw
 noisy for all: compare the ratios. `make bench` runs this and everything else (bench.py).
 """
 
-import argparse
 import json
 import math
 import statistics
@@ -18,7 +17,6 @@ from typing import Any
 
 from contenders import (
     CONTENDERS,
-    DATASETS,
     FIXED_THRESHOLD,
     GHOST,
     ONLINE,
@@ -31,6 +29,7 @@ from contenders import (
     Job,
     useful_flops,
 )
+from options import add_threads, parser
 from workers import FailedError, Worker, started
 
 from dp_bench.report.table import Table, markdown
@@ -223,19 +222,13 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--models", nargs="+", choices=list(DATASETS), default=list(DATASETS))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-
-
 def main() -> None:
     from targets import judged_steps, targets_table
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser)
-    parser.add_argument("--json", type=Path, help="write the rows to this file as well")
-    options = parser.parse_args()
+    arguments = parser(__doc__, REPETITIONS)
+    add_threads(arguments)
+    arguments.add_argument("--json", type=Path, help="write the rows to this file as well")
+    options = arguments.parse_args()
     rows = [
         row
         for model in options.models

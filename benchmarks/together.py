@@ -3,14 +3,14 @@
 python benchmarks/together.py [--models cnn] [--repetitions 5]
 """
 
-import argparse
 import json
 import math
 import statistics
 import time
 from typing import Any
 
-from contenders import DATASETS, ONLINE, Job
+from contenders import ONLINE, Job
+from options import parser
 from workers import Worker
 
 REPETITIONS = 5
@@ -43,10 +43,7 @@ def _seconds(workers: list[Worker], count: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=list(DATASETS), default=list(DATASETS))
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    options = parser.parse_args()
+    options = parser(__doc__, REPETITIONS).parse_args()
     for model in options.models:
         print(json.dumps(measure(model, options.repetitions)))
 

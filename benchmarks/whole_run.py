@@ -23,6 +23,7 @@ from dp_bench.accounting import Sampling
 from dp_bench.budget import Budget, allocate
 from dp_bench.cost import made_up
 from dp_bench.data.tensors import Dataset
+from dp_bench.progress import silently
 from dp_bench.run import prepare_device, run
 from dp_bench.spec import RunSpec
 from dp_bench.store import RunFolder
@@ -44,7 +45,8 @@ def measure(repetitions: int, rows: int, epochs: float, root: Path) -> dict[str,
     with tempfile.TemporaryDirectory(dir=root, prefix=".whole_run.") as folder:
         before = _alone(spec, data, Path(folder, "alone"))
         for seed in range(repetitions):
-            seconds = _timed(partial(run, replace(spec, seed=seed), Path(folder), data, _silently))
+            with silently(spec) as show:
+                seconds = _timed(partial(run, replace(spec, seed=seed), Path(folder), data, show))
             after = _alone(spec, data, Path(folder, "alone"))
             step, evaluation, checkpoint = ((a + b) / 2 for a, b in zip(before, after, strict=True))
             before = after
@@ -90,10 +92,6 @@ def _alone(spec: RunSpec, data: Dataset, root: Path) -> tuple[float, float, floa
     evaluations = [_timed(lambda: training.evaluate(0.0)) for _ in range(_EVALUATIONS)]
     checkpoints = [_timed(save) for _ in range(_CHECKPOINTS)]
     return statistics.mean(steps), statistics.mean(evaluations), statistics.mean(checkpoints)
-
-
-def _silently(step: int, row: dict[str, Any] | None) -> None:
-    pass
 
 
 def _timed(work: Callable[[], object]) -> float:

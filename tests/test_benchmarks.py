@@ -17,6 +17,7 @@ import bench  # noqa: E402
 import contenders  # noqa: E402
 import figure  # noqa: E402
 import growth  # noqa: E402
+import operations  # noqa: E402
 import step  # noqa: E402
 import targets  # noqa: E402
 import whole_run  # noqa: E402
@@ -203,3 +204,21 @@ def test_a_whole_run_and_everything_written(
 
 def test_the_figure_stands_a_part(made_up_rows: list[step.Row]) -> None:
     assert len(figure.draw(made_up_rows, []).axes) == 4
+
+
+def test_what_was_measured_before_a_failure_is_kept(
+    made_up_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "measure", lambda *_: made_up_rows)
+    monkeypatch.setattr(growth, "batch_growth", lambda *_: {}["no process"])
+    with pytest.raises(KeyError, match="no process"):
+        bench.measure(["cnn"], [1], 3, tmp_path)
+    assert json.loads((tmp_path / "bench.json").read_text())["steps"] == made_up_rows
+    assert "FixedThreshold" in (tmp_path / "bench.md").read_text()
+
+
+def test_operations_of_a_step_by_the_shapes_they_work_on() -> None:
+    table = operations.measure(Job(ONLINE, "bag_of_words", 1, rows=ROWS), 3)
+    calls = {(name, shapes): float(count) for name, shapes, count, *_ in table.rows}
+    assert calls["aten::addmm", "128 Bx1250 1250x128"] == 1, "the first layer, once a step whatever the batch's size"
+    assert sum(float(share) for *_, share in table.rows) <= 100.1
