@@ -121,7 +121,7 @@ def _effort(planned: Sequence[Job]) -> str:
     seconds = sum(cost.seconds(run) for run in unfinished)
     return (
         f"{len(planned)} configurations, {runs} runs, {runs - len(unfinished)} of them done; the others take "
-        f"about {seconds / 3600:.1f} core hours here (steps measured once on this machine)"
+        f"about {seconds / 3600:.1f} core hours here (by the fastest of a few steps on this machine)"
     )
 
 

@@ -13,6 +13,7 @@ from dp_bench.errors import JobsFailed, UserError
 from dp_bench.ledger import ledger
 from dp_bench.plan import Job
 from dp_bench.store import RunFolder, models_note
+from dp_bench.tasks import TASKS
 from dp_bench.watch import watching
 
 Launch = Callable[..., Sequence[JobReturn]]
@@ -40,7 +41,8 @@ def sweep(planned: Sequence[Job], launch: Launch) -> None:
     for root in {job.root for job in planned}:
         root.mkdir(parents=True, exist_ok=True)  # where that cannot be, no job need find out
     with watching(planned):
-        failures = _carry_out([job for job in planned if not _is_done(job)], launch)
+        # The longest first: at the end no core is idle while another has hours to go.
+        failures = _carry_out(sorted((job for job in planned if not _is_done(job)), key=_length, reverse=True), launch)
     for keep in dict.fromkeys(job.keep for job in planned):
         done = [folder for job in planned if job.keep == keep and _is_done(job) for folder in job.folders]
         print("".join(f"{line}\n" for line in models_note(keep, done)), end="", file=sys.stderr)
@@ -101,6 +103,10 @@ def _is_done(job: Job) -> bool:
         return all(folder.result() is not None for folder in job.folders)
     except UserError:  # damaged: its job is to say so
         return False
+
+
+def _length(job: Job) -> float:
+    return sum(run.steps * TASKS[run.dataset.name].step_cost for run in job.runs)
 
 
 def _is_claimed(job: Job) -> bool:

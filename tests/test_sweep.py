@@ -21,6 +21,7 @@ from running import contents, in_a_child, smoke
 
 import dp_bench.run
 import dp_bench.sweep
+import dp_bench.sweep
 import dp_bench.watch
 from dp_bench.cli import main
 from dp_bench.errors import JobsFailed
@@ -390,6 +391,20 @@ class Launcher:
                 raise RuntimeError("a worker was killed\nperhaps it ran out of memory")
             job.folders[0].finish({"status": "finished", "best": {"value": 0.5}})
         return [JobReturn(status=JobStatus.COMPLETED)] * len(batch)
+
+
+def test_the_longest_jobs_go_first(tmp_path: Path) -> None:
+    """Steps of the three models differ a hundredfold; jobs of one length keep their order."""
+    names = ["ag_news", "mnist", "ag_news", "fashion_mnist", "mnist"]
+    epochs = [9, 1, 9, 1, 2]
+    specs = [
+        smoke("no_dp", f"dataset={name}", f"train.epochs={n}", f"strategy.lr={lr}", "grid.k=5", "seeds=[0]")[0]
+        for name, n, lr in zip(names, epochs, ["0.00316", "0.0316", "0.316", "3.16", "31.6"], strict=True)
+    ]
+    planned = [Job((str(i),), (spec,), tmp_path) for i, spec in enumerate(specs)]
+    launcher = Launcher(planned)
+    dp_bench.sweep.sweep(planned, launcher)
+    assert launcher.launched == [["3", "4", "1", "0", "2"]]
 
 
 def test_one_death_blames_no_one(tmp_path: Path) -> None:
