@@ -21,7 +21,6 @@ from running import contents, in_a_child, smoke
 
 import dp_bench.run
 import dp_bench.sweep
-import dp_bench.sweep
 import dp_bench.watch
 from dp_bench.cli import main
 from dp_bench.errors import JobsFailed
