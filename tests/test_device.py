@@ -1,0 +1,40 @@
+"""A step on a device that is not the CPU, as far as that can be seen without one.
+
+Tensors of torch's meta device have shapes and no values: whatever asks for a value, which on a GPU would wait for it,
+is an error there.
+"""
+
+import pytest
+import torch
+from running import data_of, smoke
+
+from dp_bench import streams
+from dp_bench.strategies import STRATEGIES
+from dp_bench.training import Training
+
+META = torch.device("meta")
+DATASETS = ["mnist", "fashion_mnist", "ag_news"]
+pytestmark = pytest.mark.usefixtures("without_data")
+
+
+class ShapesOnly:
+    """The stream of a device that has no generator."""
+
+    def __init__(self, key: bytes, device: torch.device) -> None:
+        self.device = device
+
+    def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(size, dtype=dtype, device=self.device)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_step_waits_for_the_device(dataset: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_DeviceStream", ShapesOnly)
+    spec = smoke(strategy, f"dataset={dataset}")[0]
+    training = Training(spec, data_of(spec), META)
+    for _ in range(2):
+        training.advance()
+    assert training.model.params.device == META
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        float(training.model.params.sum())  # so that it would be noticed
