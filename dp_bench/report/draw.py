@@ -41,13 +41,13 @@ _LOOKS = {
     "fixed_quantile": Look("#009E73", "^", (0, (5, 1.5, 1, 1.5))),
     "adam_wosm": Look("#CC79A7", "D", (0, (1.2, 1.2))),
     "no_dp": Look("#333333", "", (0, (8, 3))),
-    "chosen": Look("#000000", "*", "-"),
     # Budgets, t: from dark to light, and from solid to dotted.
     "epsilon0": Look("#30123B", "o", "-"),
     "epsilon1": Look("#3B6FB6", "s", (0, (6, 1.5))),
     "epsilon2": Look("#1FA187", "^", (0, (4, 1.5, 1, 1.5))),
     "epsilon3": Look("#E08E0B", "D", (0, (1.2, 1.2))),
     "epsilon4": Look("#B0413E", "v", (0, (3, 1.2, 1, 1.2, 1, 1.2))),
+    "chosen": Look("#000000", "*", "-"),
 }
 _OTHER = Look("#777777", "X", (0, (2, 1)))
 

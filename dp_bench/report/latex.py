@@ -23,7 +23,8 @@ class _Layout(NamedTuple):
     line: float
 
 
-_PAGE, _COLUMN = 397.0, 197.0  # the narrowest of the usual styles: 5.5 inches, and half of that
+# The article class in two columns, which is narrower than the styles of conferences, less a little for wrong guesses.
+_PAGE, _COLUMN = 455.0, 220.0
 _SMALL = r"\small"
 _SCRIPT = r"\scriptsize\setlength{\tabcolsep}{3pt}"
 _TINY = r"\tiny\setlength{\tabcolsep}{2pt}"
@@ -38,7 +39,7 @@ _CAPTION_LETTER, _CAPTION_LINE = 5.0, 12.0
 # Lines that are ragged on the right hold less than their width.
 _RAGGED = 1.3
 # Letters that are narrower than a digit, or half as wide again.
-_NARROW, _WIDE = frozenset(" .,:;()[]'ijlt†‡"), frozenset("mw=<>±×−∞ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_NARROW, _WIDE = frozenset(" .,:;()[]'ijlt†‡²"), frozenset("mw=<>±×−∞ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 # A word of more letters (a checksum, an override) may be broken, best behind a mark that ends a part of it.
 _LONG_WORD = 20
 _PIECE = re.compile(rf"[^=,/_;]{{1,{_LONG_WORD}}}[=,/_;]*|[=,/_;]+")
@@ -100,7 +101,7 @@ def _cells(table: Table, column: int) -> list[str]:
 
 def _natural(table: Table) -> list[float]:
     """Letters of each column."""
-    return [max(map(_length, _cells(table, i))) for i in range(len(table.columns))]
+    return _under_groups(table, [max(map(_length, _cells(table, i))) for i in range(len(table.columns))])
 
 
 def _length(text: str) -> float:
@@ -113,10 +114,20 @@ def _least(table: Table) -> list[float]:
         [_length(piece) for cell in _cells(table, i) for word in cell.split() for piece in _pieces(word)]
         for i in range(len(table.columns))
     )
-    return [
+    broken = [
         max(found, default=0) if i in table.text_columns else whole
         for i, (found, whole) in enumerate(zip(pieces, _natural(table), strict=True))
     ]
+    return _under_groups(table, broken)
+
+
+def _under_groups(table: Table, letters: list[float]) -> list[float]:
+    """A heading over several columns that is wider than they are widens the last of them."""
+    end = 0
+    for text, span in table.groups:
+        end += span
+        letters[end - 1] += max(0.0, _length(text) - sum(letters[end - span : end]))
+    return letters
 
 
 def _pieces(word: str) -> list[str]:

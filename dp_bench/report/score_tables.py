@@ -154,7 +154,7 @@ def full(scores: Sequence[Score], budget: str) -> Table:
             "partly that choice's doing.",
             budget,
         ),
-        text_columns=frozenset({0, 1, 4, 6, 12, 13}),
+        text_columns=frozenset({0, 1, 4, 6, 8, 12, 13}),
         guarantees=guarantees([score.grid] if score.grid else [] for score in scores),
     )
 
