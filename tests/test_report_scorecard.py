@@ -181,7 +181,7 @@ def test_the_seeds_that_are_left_reproduce_nothing_alone(broken: list[float], tm
     (statistics,) = (row for row in evidence.statistics_table(results, "mnist").rows if row[1] == "3")
     assert statistics[3] == seeds
     (best,) = tables.best_tables(results)
-    assert any(f"Online at ε = 3: {seeds}; Online at ε = 5: {seeds}." in note for note in best.notes)
+    assert any(f"Online at ε = 3: of {seeds}; Online at ε = 5: of {seeds}." in note for note in best.notes)
 
 
 def test_a_point_of_which_a_seed_has_no_value_is_best_only_among_its_like(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ EXPLANATIONS = {
     REPRODUCED: "within 2 pooled standard deviations of the published mean, or diverged where the paper's grid did",
     BETTER: "more than 2 pooled standard deviations better, or converged where the paper's grid diverged",
     WORSE: "more than 2 pooled standard deviations worse, or diverged where the paper's grid did not",
-    PARTLY_DIVERGED: "as near as that or better, but seeds of our best point diverged, which is neither",
+    PARTLY_DIVERGED: "reproduced or better by its mean, but seeds of our best point diverged, so it is neither",
     SAME_POINT: "no value is published; our search found the same hyperparameters best",
     AS_GOOD: "no value is published; the published hyperparameters do as well as our best, within 2 pooled sd",
     OTHER_POINT: "no value is published; other hyperparameters do better here, by more than 2 pooled sd",

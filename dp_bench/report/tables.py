@@ -131,7 +131,7 @@ def _marks(rows: Iterable[Sequence[str]], grids: Iterable[Grid]) -> list[str]:
         NOT_RUN: f"{NOT_RUN}: not run.",
         _INCOMPLETE: f"{_INCOMPLETE}: points or seeds of the grid are missing, so its best may be another.",
         _SEEDS_DIVERGED: f"{_SEEDS_DIVERGED}: seeds of the point diverged; each counts with its best evaluation, if it "
-        f"has one. Seeds: {_diverged_seeds(grids)}.",
+        f"has one. {_diverged_seeds(grids)}.",
     }
     found = {mark for cell in text for mark in (_INCOMPLETE, _SEEDS_DIVERGED) if mark in cell}
     found |= {cell.rstrip(_INCOMPLETE) for cell in text} & {"-", NOT_RUN}
@@ -140,7 +140,7 @@ def _marks(rows: Iterable[Sequence[str]], grids: Iterable[Grid]) -> list[str]:
 
 def _diverged_seeds(grids: Iterable[Grid]) -> str:
     return "; ".join(
-        f"{names.strategy(grid.key.strategy)} at ε = {names.epsilon(grid.key.epsilon)}: {grid.best.seeds_in_words}"
+        f"{names.strategy(grid.key.strategy)} at ε = {names.epsilon(grid.key.epsilon)}: of {grid.best.seeds_in_words}"
         for grid in grids
         if grid.best and grid.best.diverged
     )
