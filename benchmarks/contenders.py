@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dp_bench import sampling, streams
@@ -18,6 +18,7 @@ from dp_bench.cost import made_up
 from dp_bench.data import Source
 from dp_bench.engine import FlatModel
 from dp_bench.engine.flat import shaped
+from dp_bench.engine.layers import FlattenChannelsLast
 from dp_bench.models import Recipe, recipe
 from dp_bench.run import prepare_device
 from dp_bench.spec import Machine, RunSpec
@@ -53,7 +54,7 @@ def plain(job: Job) -> Step:
     """The idiomatic non-private loop over data in memory."""
     way, spec = _recipe(job), spec_for(job, "no_dp")
     data = made_up(spec, spec.source.train_rows)
-    model = way.build()
+    model = _idiomatic(way)
     optimiser = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
 
     def step() -> None:
@@ -144,7 +145,7 @@ def opacus(job: Job, mode: str) -> Step:
     from opacus import PrivacyEngine
 
     way, (x, y) = _recipe(job), _batch(job)
-    model = way.build()
+    model = _idiomatic(way)
     criterion = Criterion(way.losses)
     made = PrivacyEngine().make_private(
         module=model,
@@ -200,6 +201,12 @@ def spec_for(job: Job, strategy: str) -> RunSpec:
 
 def _recipe(job: Job) -> Recipe:
     return recipe(job.model, words=job.words)
+
+
+def _idiomatic(way: Recipe) -> nn.Sequential:
+    """The model as one would write it for PyTorch's default layout, where another flattening would only cost."""
+    layers = way.build()
+    return nn.Sequential(*(nn.Flatten() if isinstance(layer, FlattenChannelsLast) else layer for layer in layers))
 
 
 def _batch(job: Job) -> tuple[Tensor, Tensor]:

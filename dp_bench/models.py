@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dp_bench.engine.layers import FlattenChannelsLast
+
 _PIECE = 100  # examples evaluated at once
 
 
@@ -20,7 +22,7 @@ def cnn(*, output_activation: bool = False) -> nn.Sequential:
         nn.MaxPool2d(2, stride=1),
         nn.Conv2d(16, 32, 4),
         nn.ReLU(),
-        nn.Flatten(),
+        FlattenChannelsLast(),
         nn.Linear(32 * 23 * 23, 32),
         nn.ReLU(),
         nn.Linear(32, 10),

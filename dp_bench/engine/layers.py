@@ -12,6 +12,16 @@ from dp_bench.engine.parts import Materialised, OuterProduct, Part
 _PIECE = 2**18  # numbers in the patches that are made at once
 
 
+class FlattenChannelsLast(nn.Module):
+    """Images to rows in the order in which they lie in memory: position by position, there all channels.
+
+    To a linear layer any order is as good as `nn.Flatten`'s, which copies them, and their gradients back.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+
 def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], Part] | None:
     """(input, output gradient) -> the gradients of weight and bias, or None for a layer without a rule of its own."""
     if type(layer) is nn.Linear:
