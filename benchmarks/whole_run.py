@@ -86,7 +86,7 @@ def _alone(spec: RunSpec, data: Dataset, root: Path) -> tuple[float, float, floa
 
     def save() -> None:
         folder.write_checkpoint(training.checkpoint())
-        folder.write_metrics(training.rows)
+        folder.write_metrics(training.rows, durable=False)
 
     steps = [_timed(training.advance) for _ in range(_STEPS)]
     evaluations = [_timed(lambda: training.evaluate(0.0)) for _ in range(_EVALUATIONS)]

@@ -18,15 +18,16 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "dp_bench"
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o644, durable: bool = True) -> None:
     """The content as the whole file: see `atomically`."""
-    with atomically(path, mode) as file:
+    with atomically(path, mode, durable) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
-def atomically(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """Write `path` so that readers, and a machine that loses power, see the old content or the new, never a mixture.
+def atomically(path: Path, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
+    """Write `path` so that readers see the old content or the new, never a mixture, whoever is killed; where it is
+    `durable`, also after the machine loses power.
 
     Any number of processes may write the same path at once: each uses a temporary name of its own, the last one wins.
     """
@@ -37,7 +38,8 @@ def atomically(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         # mkstemp makes files that only their owner may read; a cache may be shared within a group.
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)

@@ -62,6 +62,7 @@ def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Show, k
         if training.step in epsilons:
             _evaluate_and_save(training, folder, epsilons, progress, keep)
             diverged = training.divergence()
+    folder.write_metrics(training.rows)
     folder.write_provenance(_provenance(training, started))
     return _result(spec, training)
 
@@ -80,7 +81,7 @@ def _evaluate_and_save(
         else:  # an earlier session may have kept one, which now is not the best
             folder.drop_model("best")
     folder.write_checkpoint(training.checkpoint())
-    folder.write_metrics(training.rows)
+    folder.write_metrics(training.rows, durable=False)  # the checkpoint has them too
     progress(training.step, row)
 
 

@@ -78,8 +78,8 @@ class RunFolder:
             )
         return result
 
-    def write_metrics(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        write_atomically(self.path / "metrics.csv", _csv(rows))
+    def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None:
+        write_atomically(self.path / "metrics.csv", _csv(rows), durable=durable)
 
     def write_checkpoint(self, payload: bytes) -> None:
         digest = hashlib.sha256(payload).hexdigest().encode()

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -64,10 +65,10 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
     real = dp_bench.cache.write_atomically
     writes = 0
 
-    def counted(path: Path, content: bytes, mode: int = 0o644) -> None:
+    def counted(path: Path, content: bytes, **how: Any) -> None:
         nonlocal writes
         writes += 1
-        real(path, content, mode)
+        real(path, content, **how)
 
     def write_with(writer: Callable[..., None]) -> None:
         for module in (dp_bench.store, dp_bench.sealed):
@@ -83,7 +84,7 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
             seen = 0
 
             def lethal(
-                path: Path, content: bytes, mode: int = 0o644, deadly: int = deadly, half_written: bool = half_written
+                path: Path, content: bytes, deadly: int = deadly, half_written: bool = half_written, **how: Any
             ) -> None:
                 nonlocal seen
                 seen += 1
@@ -91,7 +92,7 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
                     if half_written:
                         (path.parent / f".{path.name}.x.tmp").write_bytes(content[: len(content) // 2])
                     os._exit(9)
-                real(path, content, mode)
+                real(path, content, **how)
 
             write_with(lethal)
             assert in_a_child(lambda root=root: carry_out(spec, root, dataset, keep="best")) == 9
