@@ -201,3 +201,14 @@ def test_one_is_not_many(tmp_path: Path) -> None:
     told = score_tables.headline(sc.scorecard(results_of(tmp_path)))
     assert "1 has been run: 1 reproduced" in told
     assert "(1 of them, 1 reproduced, was used" in told
+
+
+@pytest.mark.parametrize(("third", "cells"), [([0.1, 0.91, math.nan], "1 of 1"), ([math.nan, math.nan], None)])
+def test_strategies_are_not_compared_by_the_seeds_that_are_left(
+    third: list[float], cells: str | None, tmp_path: Path
+) -> None:
+    two_seeds(tmp_path, 0.9, 0.01, "mnist", "online", 5, 3.0, lr=0.3162)
+    write_run(tmp_path, made_up_spec("mnist", "online", 5, 3.0, 2, lr=0.3162), third, diverged=BROKEN)
+    two_seeds(tmp_path, 0.8, 0.01, "mnist", "adam_wosm", 5, 3.0, clip=0.1)
+    rows = evidence.comparisons_table(results_of(tmp_path)).rows
+    assert [row[2] for row in rows] == ([cells] if cells else [])

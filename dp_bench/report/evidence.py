@@ -101,7 +101,7 @@ def comparisons_table(results: Results) -> Table:
             "unpaired; the values of each cell are dealt anew to the two strategies, in all cells at once (a "
             "stratified permutation test); corrected by Holm over all rows, and empty where the "
             "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
-            "grids.",
+            "grids. Cells with a seed that has no value at all are left out.",
             budget_words(results.values()),
         ),
         text_columns=frozenset({0, 1}),
@@ -112,7 +112,10 @@ def _pairs(results: Results, dataset: str, a: str, b: str) -> list[tuple[list[fl
     pairs = []
     for key, grid in results.items():
         other = results.get(key._replace(strategy=b))
-        if (key.dataset, key.strategy) == (dataset, a) and other and grid.best and other.best:
+        if (key.dataset, key.strategy) != (dataset, a) or not other or not grid.best or not other.best:
+            continue
+        # A seed without a value drops out, and those that are left would flatter its strategy.
+        if not (grid.best.without_value or other.best.without_value):
             pairs.append((grid.best.values(), other.best.values()))
     return pairs
 
