@@ -5,14 +5,16 @@
 Twenty minutes on a quiet machine of two cores; on a busy one ratios still mean something, milliseconds do not.
 """
 
+import itertools
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,23 +31,33 @@ from dp_bench.report.table import Table, markdown
 
 
 def measure(models: Sequence[str], threads: Sequence[int], repetitions: int, out: Path) -> dict[str, Any]:
-    """All parts, written to `out` as far as they went; the whole run keeps its temporary folder there too."""
+    """All parts. One that fails is named, the others go on, and what there is is written to `out` after each."""
     started = time.monotonic()
-    results: dict[str, Any] = {"machine": _machine(), "load_before": os.getloadavg()}
-    results |= {"growth": [], "together": [], "whole_run": None}
-    results["steps"] = [row for m in models for t in threads for row in step.measure(m, t, repetitions)]
     fewer = max(1, repetitions // 3)
-    try:
-        _say("growth with the batch and the model")
-        results["growth"] += [growth.batch_growth(model, fewer) for model in models]
-        if "bag_of_words" in models:
-            results["growth"].append(growth.parameter_growth(fewer))
-        _say("two processes")
-        results["together"] += [together.measure(model, fewer) for model in models]
-        results["whole_run"] = _whole_run(out) if "bag_of_words" in models else None
-    finally:  # ten minutes of steps are not lost to what comes after them
+    results: dict[str, Any] = {"machine": _machine(), "load_before": os.getloadavg(), "models": list(models)}
+    results |= {"steps": [], "growth": [], "together": [], "whole_run": None, "failed": {}}
+
+    def part(name: str, work: Callable[[], None]) -> None:
+        print(name, file=sys.stderr)
+        try:
+            work()
+        except Exception as error:
+            results["failed"][name] = f"{type(error).__name__}: {error}"
+            print(f"  failed: {error}", file=sys.stderr)
         results["minutes"] = round((time.monotonic() - started) / 60, 1)
         write(results, out)
+
+    for model, count in itertools.product(models, threads):
+        rows = partial(step.measure, model, count, repetitions)
+        part(f"steps, {model}, {count}", lambda rows=rows: results["steps"].extend(rows()))
+    for model in models:
+        part(f"growth, {model}", lambda m=model: results["growth"].append(growth.batch_growth(m, fewer)))
+    if "bag_of_words" in models:
+        part("growth with parameters", lambda: results["growth"].append(growth.parameter_growth(fewer)))
+    for model in models:
+        part(f"two processes, {model}", lambda m=model: results["together"].append(together.measure(m, fewer)))
+    if "bag_of_words" in models:
+        part("a whole run", lambda: results.update(whole_run=_whole_run(out)))
     return results
 
 
@@ -58,17 +70,17 @@ def write(results: Mapping[str, Any], out: Path) -> None:
     tables = [step.headline_table(steps), targets_table(judged), step.steps_table(steps), *_other_tables(results)]
     text = "\n".join(["# Speed", "", _circumstances(results), "", *(markdown(table) for table in tables)])
     write_atomically(out / "bench.md", text.encode())
-    figure.save(steps, results["growth"], out)
+    if steps:
+        figure.save(steps, results["growth"], out)
 
 
 def _judged(results: Mapping[str, Any]) -> list[Judged]:
-    rest = judged_rest(results["growth"], results["together"], results["whole_run"])
+    rest = judged_rest(results["models"], results["growth"], results["together"], results["whole_run"])
     return judged_steps(results["steps"]) + rest
 
 
 def _whole_run(out: Path) -> dict[str, Any]:
     """In a process of its own, like a user's."""
-    _say("a whole run")
     command = [sys.executable, str(Path(__file__).with_name("whole_run.py")), "--root", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
@@ -138,10 +150,6 @@ def _circumstances(results: Mapping[str, Any]) -> str:
     )
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def main() -> None:
     arguments = parser(__doc__, step.REPETITIONS)
     add_threads(arguments)
@@ -152,6 +160,8 @@ def main() -> None:
     print(_circumstances(results), "\n")
     print(markdown(step.headline_table(results["steps"])))
     print(f"All of it: {options.out / 'bench.md'}, bench.json, bench.png and bench.pdf")
+    if results["failed"]:
+        sys.exit("\n".join(f"{name} failed: {why}" for name, why in results["failed"].items()))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import torch
 from contenders import CONTENDERS, DATASETS, ONLINE, Job, build
-from options import parser
+from options import parser, positive
 from torch.profiler import ProfilerActivity, profile
 
 from dp_bench.report.table import Table, markdown
@@ -53,7 +53,7 @@ def _shapes(shapes: list[list[int]] | None, batch: int) -> str:
 def main() -> None:
     arguments = parser(__doc__, _STEPS)
     arguments.add_argument("--contender", choices=list(CONTENDERS), default=ONLINE)
-    arguments.add_argument("--micro-batch", type=int, help="instead of the task's own")
+    arguments.add_argument("--micro-batch", type=positive, help="instead of the task's own")
     options = arguments.parse_args()
     torch.set_num_threads(1)
     for model in options.models:

@@ -8,9 +8,15 @@ from contenders import DATASETS
 def parser(description: str | None, repetitions: int) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--models", nargs="+", choices=list(DATASETS), default=list(DATASETS))
-    made.add_argument("--repetitions", type=int, default=repetitions)
+    made.add_argument("--repetitions", type=positive, default=repetitions)
     return made
 
 
 def add_threads(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    made.add_argument("--threads", nargs="+", type=positive, default=[1, 2])
+
+
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from 1 on")
+    return int(text)

@@ -80,27 +80,35 @@ def judged_steps(rows: Sequence[Row]) -> list[Judged]:
 
 
 def _over_online(ratios: Mapping[str, float], modes: Sequence[str]) -> float | None:
+    """Of two medians of ratios to plain PyTorch: Opacus' slow steps do not take part in every round."""
     there = [ratios[mode] for mode in modes if mode in ratios]
     return min(there) / ratios[ONLINE] if there and ONLINE in ratios else None
 
 
 def judged_rest(
-    growth: Sequence[Mapping[str, Any]], together: Sequence[Mapping[str, Any]], whole: Mapping[str, Any] | None
+    models: Sequence[str],
+    growth: Sequence[Mapping[str, Any]],
+    together: Sequence[Mapping[str, Any]],
+    whole: Mapping[str, Any] | None,
 ) -> list[Judged]:
     # The larger of two exponents: a fixed cost, which flattens the fit, hardly counts in the last two sizes.
+    exponents = {(g["model"], g["against"]): max(_exponents(g)) for g in growth}
+    ratios = {t["model"]: t["ratio"] for t in together}
+    sweeps = [(model, "batch size") for model in models]
+    sweeps += [("bag_of_words", "parameters")] if "bag_of_words" in models else []
     judged = [
-        Judged(f"exponent of time in {g['against']}", f"{g['model']}, 1 thread", LINEAR, None, max(_exponents(g)))
-        for g in growth
+        Judged(f"exponent of time in {against}", f"{model}, 1 thread", LINEAR, None, exponents.get((model, against)))
+        for model, against in sweeps
     ]
     judged += [
-        Judged("throughput of two processes / one", f"{t['model']}, 1 thread", None, TWO_PROCESSES, t["ratio"])
-        for t in together
+        Judged("throughput of two processes / one", f"{model}, 1 thread", None, TWO_PROCESSES, ratios.get(model))
+        for model in models
     ]
-    if whole is not None:
-        where = "bag_of_words, FixedThreshold, 1 thread"
+    if "bag_of_words" in models:
+        where, found = "bag_of_words, FixedThreshold, 1 thread", whole or {}
         judged += [
-            Judged("whole run / its steps and evaluations", where, WHOLE_RUN, None, whole["ratio"]),
-            Judged("checkpoints, share of a run", where, CHECKPOINTS, None, whole["checkpoint_share"]),
+            Judged("whole run / its steps and evaluations", where, WHOLE_RUN, None, found.get("ratio")),
+            Judged("checkpoints, share of a run", where, CHECKPOINTS, None, found.get("checkpoint_share")),
         ]
     return judged
 

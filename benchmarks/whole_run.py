@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from contenders import REAL_ROWS, Job, spec_for
+from options import positive
 
 from dp_bench.accounting import Sampling
 from dp_bench.budget import Budget, allocate
@@ -32,6 +33,7 @@ from dp_bench.training import Training
 REPETITIONS = 3
 _TEST_ROWS = 7_600
 _CANDIDATES = 25
+_FEWEST_ROWS = 1000
 _STEPS, _EVALUATIONS, _CHECKPOINTS = 150, 10, 20  # timed alone, before a run and again after it
 
 
@@ -102,11 +104,13 @@ def _timed(work: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--rows", type=int, default=REAL_ROWS["bag_of_words"])
+    parser.add_argument("--repetitions", type=positive, default=REPETITIONS)
+    parser.add_argument("--rows", type=positive, default=REAL_ROWS["bag_of_words"], help="1000 or more")
     parser.add_argument("--epochs", type=float, default=10.0)
     parser.add_argument("--root", type=Path, default=Path("reports/bench"), help="where the temporary folder is made")
     options = parser.parse_args()
+    if options.rows < _FEWEST_ROWS:
+        parser.error(f"--rows: found {options.rows}, expected {_FEWEST_ROWS} or more: a batch has 512")
     print(json.dumps(measure(options.repetitions, options.rows, options.epochs, options.root)))
 
 

@@ -18,8 +18,10 @@ import contenders  # noqa: E402
 import figure  # noqa: E402
 import growth  # noqa: E402
 import operations  # noqa: E402
+import options  # noqa: E402
 import step  # noqa: E402
 import targets  # noqa: E402
+import together  # noqa: E402
 import whole_run  # noqa: E402
 from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, Job, SameLayout  # noqa: E402
 from workers import FailedError, Worker  # noqa: E402
@@ -184,6 +186,7 @@ def test_a_whole_run_and_everything_written(
     results = {
         "machine": bench._machine(),
         "load_before": [3.0],
+        "models": ["cnn", "bag_of_words"],
         "minutes": 1.0,
         "steps": made_up_rows,
         "growth": [
@@ -196,8 +199,10 @@ def test_a_whole_run_and_everything_written(
     bench.write(results, tmp_path)
     written = json.loads((tmp_path / "bench.json").read_text())
     verdicts = {t["what"]: t["met"] for t in written["targets"]}
-    assert verdicts["exponent of time in batch size"] is False
-    assert verdicts["throughput of two processes / one"] is True
+    assert verdicts["exponent of time in parameters"] is None
+    places = {(t["what"], t["where"].split(",")[0]): t["met"] for t in written["targets"]}
+    assert places["throughput of two processes / one", "cnn"] is True
+    assert places["throughput of two processes / one", "bag_of_words"] is None, "it was not measured"
     assert "not quiet" in (tmp_path / "bench.md").read_text()
     assert all((tmp_path / name).stat().st_size > 0 for name in ("bench.png", "bench.pdf"))
 
@@ -206,15 +211,28 @@ def test_the_figure_stands_a_part(made_up_rows: list[step.Row]) -> None:
     assert len(figure.draw(made_up_rows, []).axes) == 4
 
 
-def test_what_was_measured_before_a_failure_is_kept(
+def test_a_part_that_fails_is_named_and_the_others_go_on(
     made_up_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "measure", lambda *_: made_up_rows)
+    monkeypatch.setattr(step, "measure", lambda model, *_: made_up_rows if model == "cnn" else {}["no model"])
     monkeypatch.setattr(growth, "batch_growth", lambda *_: {}["no process"])
-    with pytest.raises(KeyError, match="no process"):
-        bench.measure(["cnn"], [1], 3, tmp_path)
-    assert json.loads((tmp_path / "bench.json").read_text())["steps"] == made_up_rows
-    assert "FixedThreshold" in (tmp_path / "bench.md").read_text()
+    monkeypatch.setattr(together, "measure", lambda model, *_: {"model": model, "ratio": 1.9, "ratios": [1.9]})
+    results = bench.measure(["cnn", "autoencoder"], [1], 3, tmp_path)
+    assert results["failed"].keys() == {"steps, autoencoder, 1", "growth, cnn", "growth, autoencoder"}
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert written["steps"] == made_up_rows
+    assert [t["ratio"] for t in written["together"]] == [1.9, 1.9]
+    assert "not measured" in (tmp_path / "bench.md").read_text()
+
+
+@pytest.mark.parametrize("wrong", ["0", "-3", "1.5", "many"])
+@pytest.mark.parametrize("option", ["--repetitions", "--threads"])
+def test_no_number_of_times_is_refused(option: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = options.parser("", 3)
+    options.add_threads(arguments)
+    with pytest.raises(SystemExit):
+        arguments.parse_args([f"{option}={wrong}"])
+    assert f"found {wrong}, expected a whole number from 1 on" in capsys.readouterr().err
 
 
 def test_operations_of_a_step_by_the_shapes_they_work_on() -> None:

@@ -89,6 +89,16 @@ def test_metrics_that_are_not_what_was_measured_are_named_and_skipped(store: Pat
     assert lost.reason.startswith("metrics.csv cannot be read")
 
 
+@pytest.mark.parametrize("value", [1e300, 1.5, -0.1, True, "0.9", [0.9]])
+def test_a_value_that_no_run_could_have_stored_is_named_and_skipped(store: Path, value: object) -> None:
+    path = store / "paper/default/mnist/online/k5/eps3/lr=0.3162/seed0/result.json"
+    result = json.loads(path.read_text())
+    del result["sha256"]
+    write_sealed(path, {**result, "best": {**result["best"], "value": value}})
+    (skipped,) = collect(store, "paper").skipped
+    assert skipped.reason == f"result.json: found {value!r} as best accuracy, expected a number from 0 to 1"
+
+
 def test_links_are_named_and_not_followed(store: Path, tmp_path: Path) -> None:
     elsewhere = small_store(tmp_path / "elsewhere") / "paper/default/mnist/online"
     place = store / "paper/default/mnist"

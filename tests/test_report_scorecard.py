@@ -203,12 +203,40 @@ def test_one_is_not_many(tmp_path: Path) -> None:
     assert "(1 of them, 1 reproduced, was used" in told
 
 
-@pytest.mark.parametrize(("third", "cells"), [([0.1, 0.91, math.nan], "1 of 1"), ([math.nan, math.nan], None)])
+@pytest.mark.parametrize(
+    ("third", "row"),
+    [([0.1, 0.91, math.nan], ("1 of 1", "10.33", "1.00")), ([math.nan, math.nan], ("0 of 1", "", "0.67"))],
+    ids=["with a value", "without"],
+)
 def test_strategies_are_not_compared_by_the_seeds_that_are_left(
-    third: list[float], cells: str | None, tmp_path: Path
+    third: list[float], row: tuple[str, str, str], tmp_path: Path
 ) -> None:
+    """A seed without a value loses to any number."""
     two_seeds(tmp_path, 0.9, 0.01, "mnist", "online", 5, 3.0, lr=0.3162)
     write_run(tmp_path, made_up_spec("mnist", "online", 5, 3.0, 2, lr=0.3162), third, diverged=BROKEN)
     two_seeds(tmp_path, 0.8, 0.01, "mnist", "adam_wosm", 5, 3.0, clip=0.1)
-    rows = evidence.comparisons_table(results_of(tmp_path)).rows
-    assert [row[2] for row in rows] == ([cells] if cells else [])
+    (found,) = evidence.comparisons_table(results_of(tmp_path)).rows
+    assert (found[2], found[3], found[5]) == row
+
+
+def test_a_grid_that_diverged_is_beaten_by_any_other(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        spec = made_up_spec("mnist", "online", 5, 3.0, seed, lr=0.3162)
+        write_run(tmp_path, spec, [math.nan, math.nan], diverged=BROKEN)
+    two_seeds(tmp_path, 0.9, 0.01, "mnist", "online", 5, 5.0, lr=0.3162)
+    for epsilon in (3.0, 5.0):
+        two_seeds(tmp_path, 0.8, 0.01, "mnist", "adam_wosm", 5, epsilon, clip=0.1)
+    (found,) = evidence.comparisons_table(results_of(tmp_path)).rows
+    assert found[1:4] == ("Online – AdamWOSM", "1 of 2", "10.00"), "the difference is of the cell that has values"
+    assert found[5] == "0.50"
+
+
+def test_one_seed_is_enough_to_overturn_a_claim_by_divergence(tmp_path: Path) -> None:
+    """Without a standard deviation nothing is far from anything, but no number is near to none."""
+    spec = made_up_spec("mnist", "adam_wosm", 5, 3.0, 0, clip=0.1)
+    write_run(tmp_path, spec, [math.nan, math.nan], diverged=BROKEN)
+    write_run(tmp_path, made_up_spec("mnist", "fixed_threshold", 5, 3.0, 0, lr=3.162, clip=0.01), [0.1, 0.892])
+    place = ("mnist", 5, 3.0)
+    (found,) = (r for r in sc.rankings(sc.scorecard(results_of(tmp_path))) if (r.dataset, r.k, r.epsilon) == place)
+    assert found.overturned == (("adam_wosm", "fixed_threshold"),)
+    assert found.verdict == "does not hold (of those run)"

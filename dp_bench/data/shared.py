@@ -27,7 +27,7 @@ def shared(what: str, make: Callable[[], Tensors]) -> Tensors:
         tensors = make()
         try:
             _keep(path, tensors)
-        except OSError:  # nowhere to keep it: then this process has it for itself
+        except (OSError, RuntimeError):  # no room for it (torch's own error): then this process has it for itself
             return tensors
     mapped: Tensors = torch.load(path, mmap=True, weights_only=True)
     return mapped

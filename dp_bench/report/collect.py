@@ -21,7 +21,7 @@ from dp_bench.report.trade_offs import TradeOff, read_trade_off
 from dp_bench.sealed import read_sealed
 from dp_bench.spec import comparable
 from dp_bench.strategies import STRATEGIES
-from dp_bench.tasks import TASKS
+from dp_bench.tasks import TASKS, Task
 
 AXES = tuple(dict.fromkeys(name for strategy in STRATEGIES.values() for name in strategy.swept))
 
@@ -31,6 +31,8 @@ _DEPTH = 7
 _FOREIGN = (LookupError, TypeError, ValueError, AttributeError)
 # Below this, starting processes takes longer than they save.
 _WORTH_PROCESSES = 1000
+# Of pixels in [0, 1], and far above anything that a run could have stored.
+_LARGEST_ERROR = 1e6
 
 
 class Skipped(NamedTuple):
@@ -213,7 +215,8 @@ def _row(
         "seed": int(seed),
         "status": result["status"] if result else "unfinished",
         "reason": (result["reason"] if result else None) or "",
-        **{f"{which}{key}": value for which in ("best", "final") for key, value in _outcome(result, which).items()},
+        **_outcome(task, result, "best"),
+        **_outcome(task, result, "final"),
         "budgeted": allocation is not None,
         "accountant": privacy["accountant"] if privacy else "",
         "delta": float(privacy["delta"]) if privacy else math.nan,
@@ -252,6 +255,12 @@ def _row(
     return row
 
 
-def _outcome(result: Mapping[str, Any] | None, which: str) -> dict[str, float]:
-    value = result[which]["value"] if result else None
-    return {"": math.nan if value is None else float(value), "_step": result[which]["step"] if result else math.nan}
+def _outcome(task: Task, result: Mapping[str, Any] | None, which: str) -> dict[str, float]:
+    if result is None:
+        return {which: math.nan, f"{which}_step": math.nan}
+    value = result[which]["value"]
+    largest = 1.0 if task.metric == "accuracy" else _LARGEST_ERROR
+    if value is not None and (type(value) not in (int, float) or not 0 <= value <= largest):
+        expected = f"a number from 0 to {largest:g}"
+        raise UserError(f"result.json: found {value!r} as {which} {task.metric}, expected {expected}")
+    return {which: math.nan if value is None else float(value), f"{which}_step": result[which]["step"]}

@@ -122,7 +122,7 @@ def ranking(rankings: Sequence[Ranking], budget: str) -> Table:
             "A claim of the paper is a pair that it puts more than 2 pooled standard deviations apart; it is "
             "overturned where ours are as far apart the other way. Holds: the same order. Holds but for ties: every "
             "claim holds, and only strategies that the paper puts nearer to each other have changed places. Partly: "
-            "not every claim holds, and none is overturned.",
+            "some claims hold, not all, and none is overturned.",
             f"Of the paper's {names.plural(len(rankings), 'setting')} of k and ε (it prints no values for k = 7), "
             f"{len(run)} with two strategies or more that were run.",
             budget,

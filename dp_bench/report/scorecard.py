@@ -179,7 +179,7 @@ class Ranking:
             return f"holds{of_those}"
         if self.holding == self.claims:
             return f"holds but for ties{of_those}"
-        return f"{'partly' if not self.overturned else 'does not hold'}{of_those}"
+        return f"{'partly' if self.holding and not self.overturned else 'does not hold'}{of_those}"
 
 
 def _places(order: Order) -> dict[str, int]:
@@ -212,7 +212,10 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
         (mean, sd), (other_mean, other_sd) = found[winner], found[loser]
         if mean == other_mean:
             return 0.0
-        deviations = _in_deviations(_gain(dataset, mean, other_mean), pooled_sd(sd, other_sd))
+        gain = _gain(dataset, mean, other_mean)
+        if math.isinf(gain):  # one of them diverged
+            return gain
+        deviations = _in_deviations(gain, pooled_sd(sd, other_sd))
         return 0.0 if deviations is None else deviations
 
     claims = [

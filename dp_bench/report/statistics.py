@@ -34,7 +34,7 @@ class Comparison:
 
     cells: int
     ahead: int  # cells in which A's mean is the better one
-    difference: float  # of the metric, mean over the cells
+    difference: float | None  # of the metric, mean over the cells in which all seeds have a value
     interval: tuple[float, float] | None  # None: the values are too few
     superiority: float  # chance that a run of A beats one of B in the same cell, ties counted half
     p: float | None  # None: the cells are too few
@@ -60,16 +60,18 @@ def compare(pairs: Sequence[Pair], higher_is_better: bool) -> Comparison | None:
     if not usable:
         return None
     sign = 1.0 if higher_is_better else -1.0
-    differences = [sign * float(a.mean() - b.mean()) for a, b in usable]
-    superiority = float(np.mean([_superiority(sign * a, sign * b) for a, b in usable]))
-    freedom = min(sum(len(side) - 1 for side in sides) for sides in zip(*usable, strict=True))
+    ordered = [(sign * a, sign * b) for a, b in usable]
+    whole = [(a, b) for a, b in ordered if np.isfinite(a).all() and np.isfinite(b).all()]
+    superiorities = [_superiority(a, b) for a, b in ordered]
+    superiority = float(np.mean(superiorities))
+    freedom = min((sum(len(side) - 1 for side in sides) for sides in zip(*whole, strict=True)), default=0)
     return Comparison(
-        cells=len(usable),
-        ahead=sum(difference > 0 for difference in differences),
-        difference=math.fsum(differences) / len(differences),
-        interval=_difference_interval(usable, sign) if freedom >= _FEWEST - 1 else None,
+        cells=len(ordered),
+        ahead=sum(_mean(a) > _mean(b) for a, b in ordered),
+        difference=math.fsum(_mean(a) - _mean(b) for a, b in whole) / len(whole) if whole else None,
+        interval=_difference_interval(whole) if freedom >= _FEWEST - 1 else None,
         superiority=superiority,
-        p=_permutation_p([(sign * a, sign * b) for a, b in usable], superiority),
+        p=_permutation_p(ordered, superiority),
     )
 
 
@@ -106,18 +108,22 @@ def _tail(n: int) -> float:
     return float(norm.cdf(-math.sqrt(n / (n - 1)) * t.ppf((1 + CONFIDENCE) / 2, n - 1)))
 
 
-def _difference_interval(pairs: Sequence[tuple[NDArray[np.float64], ...]], sign: float) -> tuple[float, float]:
-    """Percentiles of the mean difference, resampled within each cell and strategy."""
-    generator = np.random.default_rng(_SEED)
-    total = np.zeros(RESAMPLES)
-    for a, b in pairs:
-        for values, side in ((a, sign), (b, -sign)):
-            n = len(values)
-            drawn = values[generator.integers(n, size=(RESAMPLES, n))]
-            # A resample varies by (n-1)/n too little: spread it out again about the mean.
-            total += side * (values.mean() + (drawn.mean(axis=1) - values.mean()) * math.sqrt(n / (n - 1)))
-    low, high = np.quantile(total / len(pairs), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean())
+
+
+def _difference_interval(pairs: Sequence[tuple[NDArray[np.float64], ...]]) -> tuple[float, float]:
+    """Welch's for the mean over the cells: resampling two or five values would give too narrow a one."""
+    from scipy.stats import t
+
+    center = math.fsum(_mean(a) - _mean(b) for a, b in pairs) / len(pairs)
+    sides = [side for pair in pairs for side in pair]
+    squares = [float(side.var(ddof=1)) / len(side) for side in sides]
+    if not any(squares):
+        return center, center
+    freedom = sum(squares) ** 2 / sum(v**2 / (len(side) - 1) for v, side in zip(squares, sides, strict=True))
+    half = float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(sum(squares)) / len(pairs)
+    return center - half, center + half
 
 
 def _superiority(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

@@ -100,8 +100,17 @@ def _best_table(results: Results, dataset: str, k: int) -> Table:
         tuple(rows),
         tuple(groups),
         notes=(budget_words(mine.values()), *_marks(rows, mine.values())),
-        guarantees=guarantees([g for key, g in mine.items() if key.epsilon == epsilon] for epsilon in epsilons),
+        guarantees=tuple(_row_words([g for key, g in mine.items() if key.epsilon == epsilon]) for epsilon in epsilons),
     )
+
+
+def _row_words(grids: Sequence[Grid]) -> str:
+    """What the epsilon of a row means, and in words what the marks in it say, which a CSV has not."""
+    (words,) = guarantees([grids])
+    incomplete = [names.strategy(grid.key.strategy) for grid in grids if grid.points and not grid.complete]
+    words += f" Points or seeds are missing: {', '.join(incomplete)}." if incomplete else ""
+    diverged = _diverged_seeds(grids)
+    return words + (f" Seeds diverged: {diverged}." if diverged else "")
 
 
 def columns_for(keys: Iterable[Key]) -> list[str]:

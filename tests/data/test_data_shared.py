@@ -99,3 +99,19 @@ def test_a_cache_that_cannot_be_written_costs_only_memory(tmp_path: Path, monkey
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "file"))
     assert equal(shared("numbers", made), made())
+
+
+def test_a_full_disk_costs_only_memory(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """torch's writer raises an error of its own when the file cannot grow."""
+    import resource
+    import signal
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    try:
+        assert equal(shared("numbers", made), made())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, previous)
+    assert not list(cache.iterdir()), "half a file stays"
