@@ -616,7 +616,7 @@ def test_norms_of_wide_layers_are_exact_to_single_precision(rows, batch):
     truth = rows.double().square().sum(1)
     assert torch.allclose(Materialised(rows).squared_norms(), truth, rtol=1e-6, atol=0)
     outer = random(batch, 32, dtype=torch.float32, seed=1)
-    found = OuterProduct(outer, rows).squared_norms()
+    found = OuterProduct(outer, rows, bias=False).squared_norms()
     assert torch.allclose(found, truth * outer.double().square().sum(1), rtol=1e-6, atol=0)
 
 
@@ -729,3 +729,11 @@ def test_a_layer_that_is_used_twice_stays_whole():
     assert type(layer.weight) is nn.Parameter
     second = clipped_sums(model, product, x, x, [clip(0.1)], 3, one_by_one)["clipped"]
     assert torch.allclose(first, second, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("width", [100, 128, 1250, 4096, 5000, 20_000])
+@pytest.mark.parametrize("large", [1, 2, 16])
+def test_single_precision_hides_nothing_from_a_norm(width, large):
+    """Numbers whose squares vanish beside the first ones', if they are added to these one by one."""
+    inner = [1.0] * large + [2.0**-12] * (width - large)
+    assert contribution(inner, [1.0, -1.0], 1e-3, bias=False) == pytest.approx(1, rel=1e-6)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 # Outputs from which on multiplying a row by zero costs more than leaving the row out by a copy of the others.
 _WORTH_SELECTING = 64
-_SUMMED_AT_ONCE = 4096  # numbers
+_SUMMED_AT_ONCE = 128  # numbers
 
 
 class Part(Protocol):
@@ -77,13 +77,14 @@ class OuterProduct:
 
 
 def _squared_norms(rows: Tensor) -> Tensor:
+    # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
+    # large one: few at a time, and their sums in double, so that no norm is too small by more than 1e-6. Too large
+    # numbers overflow, and their example is dropped.
+    whole = rows.shape[1] // _SUMMED_AT_ONCE * _SUMMED_AT_ONCE
+    squares: Tensor = torch.linalg.vector_norm(rows[:, whole:], dim=1).square().double()
+    if whole:
+        pieces = rows[:, :whole].unflatten(1, (-1, _SUMMED_AT_ONCE))
+        squares += torch.linalg.vector_norm(pieces, dim=2).square().double().sum(1)
     # Squares of tiny numbers vanish, and against a large other factor the clip would be escaped: what can have vanished
-    # is added, so that a norm is never too small. Too large numbers overflow, and their example is dropped.
-    # `vector_norm` needs no memory for the squares, but adds in sequence: of 160,000 numbers it was seen 1.5e-5 too
-    # small. A few thousand at a time it errs no more than a pairwise sum.
-    width = rows.shape[1]
-    if width <= _SUMMED_AT_ONCE:
-        squares: Tensor = torch.linalg.vector_norm(rows, dim=1).square().double()
-    else:
-        squares = torch.stack([_squared_norms(some) for some in rows.split(_SUMMED_AT_ONCE, dim=1)]).sum(0)
-    return squares.add_(width * torch.finfo(rows.dtype).tiny)
+    # is added.
+    return squares.add_(rows.shape[1] * torch.finfo(rows.dtype).tiny)

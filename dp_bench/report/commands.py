@@ -10,7 +10,7 @@ from dp_bench.strategies import STRATEGIES
 
 
 def table(results: Results) -> Table:
-    """A command a point; the same version on the same kind of processor gives the same bits."""
+    """A command a point."""
     rows = [(_name(grid), command(grid, point)) for grid in results.values() for point in grid.points]
     meanings = [words for grid in results.values() for words in guarantees([[grid]]) * len(grid.points)]
     return Table(
@@ -18,7 +18,11 @@ def table(results: Results) -> Table:
         "Every point that was run, and the command that runs it again.",
         ("grid", "command"),
         tuple(rows),
-        notes=(budget_words(results.values()),),
+        notes=(
+            "The same bits need the same commit (runs.csv names that of every run: git checkout it first), versions and "
+            "kind of processor; a later version may round differently, and gives the same within a run's own scatter.",
+            budget_words(results.values()),
+        ),
         text_columns=frozenset({0, 1}),
         guarantees=tuple(meanings),
     )
