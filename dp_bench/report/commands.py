@@ -19,8 +19,8 @@ def table(results: Results) -> Table:
         ("grid", "command"),
         tuple(rows),
         notes=(
-            "The same bits need the same commit (runs.csv names that of every run: git checkout it first), versions and "
-            "kind of processor; a later version may round differently, and gives the same within a run's own scatter.",
+            "The same bits need the same commit (runs.csv names every run's: git checkout it first), the same versions "
+            "and kind of processor; a later version may round differently, and gives the same within a run's own scatter.",
             budget_words(results.values()),
         ),
         text_columns=frozenset({0, 1}),
