@@ -20,7 +20,7 @@ def table(results: Results) -> Table:
         tuple(rows),
         notes=(
             "The same bits need the same commit (runs.csv names every run's: git checkout it first), the same versions "
-            "and kind of processor; a later version may round differently, and gives the same within a run's own scatter.",
+            "and kind of processor; a later version may round differently: the same within a run's own scatter.",
             budget_words(results.values()),
         ),
         text_columns=frozenset({0, 1}),
