@@ -6,6 +6,7 @@ from torch import nn
 
 from dp_bench import models
 from dp_bench.engine import FlatModel
+from dp_bench.engine.layers import FlattenChannelsLast
 
 CONV, TRANSPOSE, LINEAR = nn.Conv2d, nn.ConvTranspose2d, nn.Linear
 INPUTS = {"cnn": (1, 28, 28), "autoencoder": (1, 28, 28), "bag_of_words": (25 * 50,)}
@@ -86,7 +87,7 @@ def test_activations_are_the_appendixs_but_for_the_output():
         return [
             type(m).__name__
             for m in module
-            if not list(m.parameters()) and not isinstance(m, nn.Flatten | nn.MaxPool2d)
+            if not list(m.parameters()) and not isinstance(m, FlattenChannelsLast | nn.MaxPool2d)
         ]
 
     assert activations(models.cnn()) == ["ReLU"] * 3
@@ -168,3 +169,11 @@ def test_evaluate_changes_nothing_and_sees_what_is_not_a_number():
     assert all(torch.equal(p, before[n]) for n, p in module.state_dict().items())
     x[7] = math.nan
     assert math.isnan(models.evaluate(module, models.cross_entropy, x, torch.zeros(120, dtype=torch.int64)))
+
+
+def test_flattening_keeps_every_number_and_only_reorders_them():
+    images = torch.arange(3.0 * 2 * 4 * 5).view(3, 2, 4, 5)
+    flat = FlattenChannelsLast()(images)
+    assert torch.equal(flat.view(3, 4, 5, 2).permute(0, 3, 1, 2), images)
+    laid_out = images.contiguous(memory_format=torch.channels_last)
+    assert FlattenChannelsLast()(laid_out).data_ptr() == laid_out.data_ptr(), "it copies what lies channels-last"
