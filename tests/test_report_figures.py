@@ -1,5 +1,6 @@
 """Figures by their data, then by what matplotlib was told to draw."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,3 +220,13 @@ def test_files(results: Results, store: Path, tmp_path: Path) -> None:
 def test_strategies_differ_without_colour() -> None:
     looks = [draw._LOOKS[name] for name in ("online", "fixed_threshold", "fixed_quantile", "adam_wosm")]
     assert len({look.marker for look in looks}) == len({str(look.dashes) for look in looks}) == 4
+
+
+def test_a_grid_that_diverged_is_missing_and_named(tmp_path: Path) -> None:
+    write_run(tmp_path, made_up_spec("mnist", "online", 5, 3.0, 0, lr=0.3162), [0.1, 0.9])
+    spec = made_up_spec("mnist", "online", 5, 5.0, 0, lr=0.3162)
+    write_run(tmp_path, spec, [math.nan, math.nan], diverged="the test metric is not finite")
+    results = sections(collect(tmp_path, "paper").runs)[0].results
+    for chart in (figures.metric(results, "mnist", 5), figures.learning_curves(results, tmp_path, "mnist", 5)):
+        assert chart is not None
+        assert "Not shown, as every run diverged: Online at ε = 5." in chart.caption

@@ -54,7 +54,8 @@ def metric(results: Results, dataset: str, k: int) -> Chart | None:
         y_log=not TASKS[dataset].higher_is_better,
         x_ticks=epsilons,
     )
-    return Chart(f"metric_{dataset}_k{k}", caption + budget_words(mine.values()), (panel,))
+    caption += _diverged(mine) + budget_words(mine.values())
+    return Chart(f"metric_{dataset}_k{k}", caption, (panel,))
 
 
 def _with_errors(label: str, look: str, points: Sequence[tuple[float, Point]]) -> Series:
@@ -123,7 +124,7 @@ def learning_curves(results: Results, root: Path, dataset: str, k: int) -> Chart
         start = min(_lowest_after_a_tenth(series) for panel in panels for series in panel.series)
         panels = [replace(panel, y_from=start) for panel in panels]
         caption += "The axis begins at the lowest value after the first tenth of the steps. "
-    caption += budget_words(mine.values())
+    caption += _diverged(mine) + budget_words(mine.values())
     return _several(f"learning_{dataset}_k{k}", caption, panels, share_y=True)
 
 
@@ -232,6 +233,16 @@ def trade_off(found: TradeOff, name: str) -> Chart:
     caption = "The choice of the clipping threshold trades bias, at small C, for noise, at large C. Cosine similarity "
     caption += "of the sanitised and the true gradient during training. NOT PRIVATE: it reads true gradients."
     return Chart(name, f"{title}. {caption} {found.measured_on}", (panel,))
+
+
+def _diverged(grids: Results) -> str:
+    """What a figure of best points cannot show."""
+    gone = [
+        f"{names.strategy(key.strategy)} at ε = {names.epsilon(key.epsilon)}"
+        for key, grid in grids.items()
+        if grid.points and grid.best is None
+    ]
+    return f"Not shown, as every run diverged: {', '.join(gone)}. " if gone else ""
 
 
 def _several(name: str, caption: str, panels: Sequence[Panel], **how: Any) -> Chart | None:
