@@ -47,7 +47,7 @@ def _fine_uniform(size: int, like: Tensor, stream: Stream) -> Tensor:
         return _above_zero(size, stream).to(like.dtype)
     # Half the cost on a CPU: single precision, and what lies in [0, 2^-12) drawn again there, in double.
     values = stream.uniform(size, like.dtype)
-    in_numpy = values.numpy()  # the same memory: torch's `nonzero` takes ten times as long
+    in_numpy = values.numpy()  # the same memory: torch's `nonzero` takes several times as long
     small = np.flatnonzero(in_numpy < 2**-12)
     in_numpy[small] = _above_zero(len(small), stream).mul_(2**-12)
     return values

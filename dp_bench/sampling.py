@@ -14,7 +14,7 @@ def poisson(dataset_size: int, rate: float, stream: Stream) -> Tensor:
 
     Drawn by the gaps between members, which are geometric: G = 1 + floor(ln U / ln(1 - rate)), U uniform in (0, 1].
     That needs N * rate uniforms instead of N. float64, so that no gap is out of reach; drawn until past the end,
-    so that nothing is cut off. numpy, which is several times faster than torch on so few numbers.
+    so that nothing is cut off. numpy, which is faster than torch on so few numbers.
     """
     if rate >= 1:
         return torch.arange(dataset_size)

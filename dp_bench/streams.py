@@ -34,7 +34,7 @@ def stream(name: str, purpose: str, device: torch.device | str = "cpu") -> Strea
 
 
 class _HostStream:
-    """numpy's PCG64 DXSM: a fifth of the time of torch's Mersenne twister, and 255 bits of state to fill."""
+    """numpy's PCG64 DXSM: about half the time of torch's Mersenne twister, and 255 bits of state to fill."""
 
     def __init__(self, key: bytes) -> None:
         self._bits = np.random.PCG64DXSM()
