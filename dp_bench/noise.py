@@ -27,17 +27,18 @@ def _noisy_mean(exact: Tensor, query: Query, batch_size: int, stream: Stream) ->
 
 
 def normal(like: Tensor, scale: float | Tensor, stream: Stream) -> Tensor:
-    """Independent N(0, scale^2) by Box and Muller, with a tail that reaches at least 8.57 standard deviations.
+    """Independent N(0, scale^2) by Box and Muller; the tail reaches 8.57 standard deviations on a GPU, 10.06 on a CPU.
 
     torch's float32 `normal_` ends at 5.77, since its uniforms have 24 bits; a coordinate past that would give an
     example away, on the paper's loosest grids 29 times as often as delta = 1e-5 allows.
     """
     half = (like.numel() + 1) // 2
-    radius = _fine_uniform(half, like, stream).log_().mul_(-2).sqrt_().mul_(scale)
-    angle = stream.uniform(half, like.dtype).mul_(2 * math.pi)
     pairs = like.new_empty(2 * half)
-    torch.mul(radius, angle.cos(), out=pairs[:half])
-    torch.mul(radius, angle.sin_(), out=pairs[half:])
+    first, second = pairs[:half], pairs[half:]
+    radius = _fine_uniform(half, like, stream).log_().mul_(-2).sqrt_().mul_(scale)
+    angle = torch.mul(stream.uniform(half, like.dtype), 2 * math.pi, out=second)
+    torch.cos(angle, out=first).mul_(radius)
+    angle.sin_().mul_(radius)
     return pairs[: like.numel()].view(like.shape)
 
 
@@ -45,11 +46,12 @@ def _fine_uniform(size: int, like: Tensor, stream: Stream) -> Tensor:
     """Uniform in (0, 1], its small values in steps of 2^-53 or less: they are the tail."""
     if like.device.type != "cpu":  # a GPU draws doubles in no time, and would have to wait for the indices
         return _above_zero(size, stream).to(like.dtype)
-    # Half the cost on a CPU: single precision, and what lies in [0, 2^-12) drawn again there, in double.
+    # Half the cost on a CPU: single precision, and what lies in [0, 2^-20), if anything does, drawn again there.
     values = stream.uniform(size, like.dtype)
-    in_numpy = values.numpy()  # the same memory: torch's `nonzero` takes several times as long
-    small = np.flatnonzero(in_numpy < 2**-12)
-    in_numpy[small] = _above_zero(len(small), stream).mul_(2**-12)
+    in_numpy = values.numpy()  # the same memory: faster than torch's `amin` and `nonzero`
+    if in_numpy.min() < 2**-20:
+        small = np.flatnonzero(in_numpy < 2**-20)
+        in_numpy[small] = _above_zero(len(small), stream).mul_(2**-20)
     return values
 
 

@@ -41,10 +41,9 @@ def bounded_weights(query: Query, norms: Tensor) -> Tensor:
 
     An example whose norm or weight is not finite contributes nothing.
     """
-    bound = norms.new_ones(()) * query.bound
     if query.kind == "vector":
-        usable = (norms >= SHORTEST_NORM) & (norms <= LONGEST_NORM) & (bound >= SMALLEST_BOUND)
-        limit = bound / norms
+        usable = (norms.clamp(SHORTEST_NORM, LONGEST_NORM) == norms) & (query.bound >= SMALLEST_BOUND)
+        limit = query.bound / norms
     else:
-        usable, limit = norms.isfinite(), bound
+        usable, limit = norms.isfinite(), norms.new_ones(()) * query.bound
     return query.weight(norms).to(norms.dtype).nan_to_num(0.0).clamp(-limit, limit).where(usable, 0.0)

@@ -16,7 +16,7 @@ class Stream(Protocol):
     """Uniform numbers, drawn where they are needed."""
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        """Independent, in [0, 1): multiples of 2^-24 in single precision, of 2^-53 in double."""
+        """Independent. Double: multiples of 2^-53 in [0, 1). Single: of 2^-32 (GPU: 2^-24), rounded, in [0, 1]."""
         ...
 
     def state(self) -> Any:
@@ -47,8 +47,10 @@ class _HostStream:
         self._generator = np.random.Generator(self._bits)
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        single = dtype == torch.float32
-        return torch.from_numpy(self._generator.random(size, dtype=np.float32 if single else np.float64)).to(dtype)
+        if dtype == torch.float64:
+            return torch.from_numpy(self._generator.random(size))
+        halves = self._bits.random_raw((size + 1) // 2).view(np.uint32)[:size]  # of 64-bit words
+        return torch.from_numpy(np.multiply(halves, 2.0**-32, dtype=np.float32)).to(dtype)
 
     def state(self) -> Any:
         return self._bits.state

@@ -189,13 +189,32 @@ def test_the_tail_reaches_past_single_precision():
     stream = Scripted(0.0, 1 - 2**-53, 0.0)  # the smallest radius' uniform, drawn again as small as can be; the angle
     noise = release({"gradient": torch.zeros(1000)}, [query], 1, stream)["gradient"]
     radius = noise[:500].square().add(noise[500:].square()).sqrt()
-    assert radius.tolist() == pytest.approx([math.sqrt(2 * (12 + 53) * math.log(2))] * 500, rel=1e-5)
+    assert radius.tolist() == pytest.approx([math.sqrt(2 * (20 + 53) * math.log(2))] * 500, rel=1e-5)
     assert stream.draws == []
 
 
+class Extreme:
+    """A stream whose single-precision numbers happen to lie below 2^-18: those of the noise's far tail."""
+
+    def __init__(self):
+        self.stream = streams.stream("extreme", "noise")
+
+    def uniform(self, size, dtype):
+        drawn = self.stream.uniform(size, torch.float64)
+        return drawn if dtype == torch.float64 else (drawn * 2**14).floor().mul(2**-32).to(dtype)
+
+
 def test_the_part_of_the_tail_that_is_drawn_again_joins_the_rest():
-    noise = standard_normals(2 * 4_000_000)
+    query = Query("gradient", "vector", ones, 1.0, 1.0)
+    noise = release({"gradient": torch.zeros(400_000)}, [query], 1, Extreme())["gradient"]
     uniform = noise.double().view(2, -1).square().sum(0).div(-2).exp()  # what lay under the logarithm
+    assert int((uniform < 2**-20).sum()) == pytest.approx(50_000, abs=5 * math.sqrt(50_000))
+    assert stats.kstest((uniform * 2**18).numpy(), "uniform").pvalue > P
+
+
+def test_the_radius_is_right_where_single_precision_suffices():
+    noise = standard_normals(2 * 4_000_000)
+    uniform = noise.double().view(2, -1).square().sum(0).div(-2).exp()
     edges = [0, 2**-16, 2**-14, 2**-13, 2**-12, 2**-12 + 2**-14, 2**-11, 2**-10]
     for low, high in itertools.pairwise(edges):
         expected = 4_000_000 * (high - low)

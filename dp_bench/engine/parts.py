@@ -1,5 +1,6 @@
 """Per-example gradients of a layer, in the two forms in which norms and weighted sums of them are cheap."""
 
+import functools
 import math
 from typing import Protocol
 
@@ -8,7 +9,7 @@ from torch import Tensor
 
 # Outputs from which on multiplying a row by zero costs more than leaving the row out by a copy of the others.
 _WORTH_SELECTING = 64
-_SUMMED_AT_ONCE = 128  # numbers
+_SUMMED_AT_ONCE = 256  # numbers
 
 
 class Part(Protocol):
@@ -57,7 +58,7 @@ class OuterProduct:
         self.bias = bias
 
     def squared_norms(self) -> Tensor:
-        return _squared_norms(self.outer) * (_squared_norms(self.inner) + self.bias)
+        return _squared_norms(self.outer) * _squared_norms(self.inner).add_(float(self.bias))
 
     def drop(self, rows: Tensor) -> None:
         self.outer, self.inner = (t.masked_fill(rows[:, None], 0) for t in (self.outer, self.inner))
@@ -79,12 +80,24 @@ class OuterProduct:
 def _squared_norms(rows: Tensor) -> Tensor:
     # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
     # large one: few at a time, and their sums in double, so that no norm is too small by more than 1e-6. Too large
-    # numbers overflow, and their example is dropped.
-    whole = rows.shape[1] // _SUMMED_AT_ONCE * _SUMMED_AT_ONCE
-    squares: Tensor = torch.linalg.vector_norm(rows[:, whole:], dim=1).square().double()
-    if whole:
-        pieces = rows[:, :whole].unflatten(1, (-1, _SUMMED_AT_ONCE))
-        squares += torch.linalg.vector_norm(pieces, dim=2).square().double().sum(1)
+    # numbers must overflow when they are squared in single precision: then their example is dropped.
+    width = rows.shape[1]
+    piece = _piece(width)
+    whole = width // piece * piece
+    if whole == 0:
+        squares: Tensor = torch.linalg.vector_norm(rows, dim=1).square_().double()
+    else:
+        pieces = rows[:, :whole].unflatten(1, (-1, piece))
+        squares = torch.linalg.vector_norm(pieces, dim=2).square_().double().sum(1)
+        if whole < width:
+            squares += torch.linalg.vector_norm(rows[:, whole:], dim=1).square_().double()
     # Squares of tiny numbers vanish, and against a large other factor the clip would be escaped: what can have vanished
     # is added.
-    return squares.add_(rows.shape[1] * torch.finfo(rows.dtype).tiny)
+    return squares.add_(width * torch.finfo(rows.dtype).tiny)
+
+
+@functools.cache
+def _piece(width: int) -> int:
+    """Numbers to sum at once: a divisor of the width if one is large enough, so that nothing is left over."""
+    divisors = (n for n in range(_SUMMED_AT_ONCE, _SUMMED_AT_ONCE // 4, -1) if width % n == 0)
+    return next(divisors, _SUMMED_AT_ONCE)

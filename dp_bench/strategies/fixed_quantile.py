@@ -65,10 +65,10 @@ class FixedQuantile(Strategy[FixedQuantileState]):
     def update(
         self, state: FixedQuantileState, params: Tensor, released: Released
     ) -> tuple[Tensor, FixedQuantileState]:
-        velocity = self.momentum * state.velocity + released["gradient"]
+        velocity = released["gradient"].add(state.velocity, alpha=self.momentum)
         unclipped = released["unclipped"] + 0.5  # b~
         clip = state.clip * (-self.clip_lr * (unclipped - self.quantile)).exp()
-        return params - self.lr * velocity, FixedQuantileState(clip, velocity)
+        return params.sub(velocity, alpha=self.lr), FixedQuantileState(clip, velocity)
 
     def trajectory(self, state: FixedQuantileState) -> dict[str, float | Tensor]:
         return {"clip": state.clip, "lr": self.lr}

@@ -36,8 +36,8 @@ class FixedThreshold(Strategy[FixedThresholdState]):
     def update(
         self, state: FixedThresholdState, params: Tensor, released: Released
     ) -> tuple[Tensor, FixedThresholdState]:
-        velocity = self.momentum * state.velocity + released["gradient"]
-        return params - self.lr * velocity, FixedThresholdState(velocity)
+        velocity = released["gradient"].add(state.velocity, alpha=self.momentum)
+        return params.sub(velocity, alpha=self.lr), FixedThresholdState(velocity)
 
     def trajectory(self, state: FixedThresholdState) -> dict[str, float | Tensor]:
         return {"clip": self.clip, "lr": self.lr}

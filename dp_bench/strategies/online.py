@@ -74,8 +74,8 @@ class Online(Strategy[OnlineState]):
 
     def update(self, state: OnlineState, params: Tensor, released: Released) -> tuple[Tensor, OnlineState]:
         gradient = released["gradient"]
-        velocity = self.momentum * state.velocity + gradient
-        return params - state.lr * velocity, OnlineState(
+        velocity = gradient.add(state.velocity, alpha=self.momentum)
+        return params.addcmul(velocity, state.lr, value=-1), OnlineState(
             clip=self._descend(state.clip, self.clip_lr, state.lr, gradient, state.direction),
             lr=self._descend(state.lr, self.lr_lr, state.lr, gradient, state.gradient),
             gradient=gradient,
