@@ -9,7 +9,7 @@ from torch import Tensor
 
 # Outputs from which on multiplying a row by zero costs more than leaving the row out by a copy of the others.
 _WORTH_SELECTING = 64
-_SUMMED_AT_ONCE = 256  # numbers
+_SUMMED_AT_ONCE = 128  # numbers
 
 
 class Part(Protocol):
