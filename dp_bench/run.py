@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from dp_bench.accounting import epsilon_curve
+from dp_bench.beside import Later, beside
 from dp_bench.budget import no_guarantee
 from dp_bench.data.tensors import Dataset
 from dp_bench.errors import UserError
@@ -48,41 +49,53 @@ def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Show, k
     evaluated = [*range(0, spec.steps, spec.train.evaluate_every), spec.steps]
     epsilons = dict(zip(evaluated, _epsilons(spec, evaluated), strict=True))
     saved = folder.checkpoint()
-    if saved is not None:
-        training.resume(saved)
-        folder.write_metrics(training.rows)
-        progress(training.step, training.rows[-1])
-    else:
-        folder.write_spec()
-        _evaluate_and_save(training, folder, epsilons, progress, keep)
-    diverged = training.divergence()
-    while training.step < spec.steps and diverged is None:
-        training.advance()
-        progress(training.step, None)
-        if training.step in epsilons:
-            _evaluate_and_save(training, folder, epsilons, progress, keep)
-            diverged = training.divergence()
+    with beside() as later:
+
+        def evaluate() -> None:
+            training.evaluate(epsilons[training.step])
+            _keep_models(training, folder, keep)
+            save(training, folder, later)
+            progress(training.step, training.rows[-1])
+
+        if saved is not None:
+            training.resume(saved)
+            folder.write_metrics(training.rows)
+            progress(training.step, training.rows[-1])
+        else:
+            folder.write_spec()
+            evaluate()
+        diverged = training.divergence()
+        while training.step < spec.steps and diverged is None:
+            training.advance()
+            progress(training.step, None)
+            if training.step in epsilons:
+                evaluate()
+                diverged = training.divergence()
     folder.write_metrics(training.rows)
     folder.write_provenance(_provenance(training, started))
     return _result(spec, training)
 
 
-def _evaluate_and_save(
-    training: Training, folder: RunFolder, epsilons: dict[int, float], progress: Show, keep: str
-) -> None:
-    training.evaluate(epsilons[training.step])
-    row = training.rows[-1]
-    # Models before the checkpoint that follows them: a kill in between only writes the same bytes again.
+def _keep_models(training: Training, folder: RunFolder, keep: str) -> None:
+    """Before the checkpoint that follows them: a kill in between only writes the same bytes again."""
     if keep == "all":
         folder.keep_model(model_name(training.step), training.parameters())
-    if row is _best(training):
+    if training.rows[-1] is _best(training):
         if keep == "best":
             folder.keep_model("best", training.parameters())
         else:  # an earlier session may have kept one, which now is not the best
             folder.drop_model("best")
-    folder.write_checkpoint(training.checkpoint())
-    folder.write_metrics(training.rows, durable=False)  # the checkpoint has them too
-    progress(training.step, row)
+
+
+def save(training: Training, folder: RunFolder, later: Later) -> None:
+    """What a resumed run needs, as it is now; training goes on while the disk is slow."""
+    payload, rows = training.checkpoint(), list(training.rows)
+
+    def write() -> None:
+        folder.write_checkpoint(payload)
+        folder.write_metrics(rows, durable=False)  # the checkpoint has them too
+
+    later(write)
 
 
 def _best(training: Training) -> dict[str, Any]:

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "dp_bench"
 # Left to right. A package counts as one room.
 ROOMS = [
     "errors",
+    "beside",
     "cache",
     "memo",
     "sealed",

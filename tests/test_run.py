@@ -115,6 +115,19 @@ def test_killed_at_random_moments_it_ends_the_same(strategy: str, tmp_path: Path
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
+def test_a_run_whose_checkpoints_cannot_be_written_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written beside training, which must not go on as if they were there."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write_checkpoint", full)
+    spec = smoke("online")[0]
+    with pytest.raises(OSError, match="No space left"):
+        carry_out(spec, tmp_path, data_of(spec))
+    assert RunFolder(tmp_path, spec).result() is None
+
+
 def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online")[0]
     result = carry_out(spec, tmp_path, data_of(spec))

@@ -1,0 +1,63 @@
+import threading
+import time
+
+import pytest
+
+from dp_bench.beside import beside
+
+
+def test_things_are_done_in_order_in_another_thread_and_all_of_them():
+    done = []
+    with beside() as later:
+        for i in range(5):
+            later(lambda i=i: (time.sleep(0.01), done.append((i, threading.get_ident()))))
+    assert [i for i, _ in done] == list(range(5))
+    assert threading.get_ident() not in {thread for _, thread in done}
+
+
+def test_the_caller_goes_on_meanwhile():
+    going_on = threading.Event()
+    with beside() as later:
+        later(lambda: going_on.wait(60) or pytest.fail("nobody went on"))
+        going_on.set()
+
+
+def test_one_thing_at_a_time():
+    at_work, most = [], []
+
+    def work():
+        at_work.append(1)
+        most.append(len(at_work))
+        time.sleep(0.01)
+        at_work.pop()
+
+    with beside() as later:
+        for _ in range(5):
+            later(work)
+    assert max(most) == 1
+
+
+def fail():
+    raise OSError("no space left on device")
+
+
+def test_what_fails_is_raised_by_the_next_call():
+    reached = []
+    with pytest.raises(OSError, match="no space"), beside() as later:
+        later(fail)
+        later(lambda: reached.append("next"))
+        reached.append("after")
+    assert reached == []
+
+
+def test_or_at_the_end():
+    with pytest.raises(OSError, match="no space"), beside() as later:
+        later(fail)
+
+
+def test_an_error_of_the_caller_comes_first_and_what_was_begun_is_finished():
+    done = []
+    with pytest.raises(KeyError, match="mine"), beside() as later:
+        later(lambda: (time.sleep(0.02), done.append("written")))
+        raise KeyError("mine")
+    assert done == ["written"]
