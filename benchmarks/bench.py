@@ -19,10 +19,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import collecting
 import figure
 import growth
 import step
 import together
+from contenders import SGEMM
 from options import add_threads, parser
 from targets import Judged, judged_rest, judged_steps, targets_table
 
@@ -56,6 +58,8 @@ def measure(models: Sequence[str], threads: Sequence[int], repetitions: int, out
         part("growth with parameters", lambda: results["growth"].append(growth.parameter_growth(fewer)))
     for model in models:
         part(f"two processes, {model}", lambda m=model: results["together"].append(together.measure(m, fewer)))
+    part("two processes, sgemm", lambda: results["together"].append(together.measure(SGEMM, fewer)))
+    part("collecting results", lambda: results["growth"].append(collecting.measure(fewer)))
     if "bag_of_words" in models:
         part("a whole run", lambda: results.update(whole_run=_whole_run(out)))
     return results
@@ -92,7 +96,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
     tables = [
         Table(
             "growth",
-            "Online, one thread: exponent of a step's time",
+            "Online, one thread: exponent of a step's time; and of the time to collect runs for a report",
             ("model", "against", "sizes", "ms", "exponent", "of the last two"),
             tuple(
                 (
@@ -109,7 +113,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
         ),
         Table(
             "together",
-            "Online: throughput of two processes of one thread over that of one",
+            "Online: throughput of two processes of one thread over that of one; sgemm is what the machine gives",
             ("model", "ratio", "lowest", "highest"),
             tuple(
                 (t["model"], *(f"{value:.2f}" for value in (t["ratio"], min(t["ratios"]), max(t["ratios"]))))

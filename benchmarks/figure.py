@@ -21,6 +21,7 @@ _STYLE = Path(dp_bench.report.__file__).with_name("dp_bench.mplstyle")
 # Okabe and Ito's colours, which the colour-blind can tell apart; names and markers do without.
 _OURS, _BASELINES, _OTHERS = "#0072B2", "#333333", "#D55E00"
 _GROWTH = {"cnn": ("#0072B2", "o"), "autoencoder": ("#D55E00", "s"), "bag_of_words": ("#009E73", "^")}
+_GROWTH["report"] = ("#333333", "D")
 
 
 def save(rows: Rows, growth: Rows, folder: Path) -> None:
@@ -33,17 +34,18 @@ def save(rows: Rows, growth: Rows, folder: Path) -> None:
 
 def draw(rows: Rows, growth: Rows) -> Figure:
     models = list(dict.fromkeys(row["model"] for row in rows))
-    lines = 2 + bool(growth)
-    figure = Figure(figsize=(3.9 * max(len(models), 2), 3.1 * lines), layout="constrained")
+    sweeps = list(dict.fromkeys(g["against"] for g in growth))
+    lines, columns = 2 + bool(growth), max(len(models), len(sweeps), 2)
+    figure = Figure(figsize=(3.9 * columns, 3.1 * lines), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(lines, max(len(models), 2), squeeze=False)
+    axes = figure.subplots(lines, columns, squeeze=False)
     for ax in axes.flat:
         ax.set_visible(False)
     for column, model in enumerate(models):
         here = [row for row in rows if row["model"] == model and row["contender"] != SGEMM]
         _compare(axes[0][column], here, "ratio_plain", f"{names.model(model)}: time of a step", names_too=column == 0)
         _compare(axes[1][column], here, "peak_ratio", f"{names.model(model)}: peak memory", names_too=column == 0)
-    for column, against in enumerate(dict.fromkeys(g["against"] for g in growth)):
+    for column, against in enumerate(sweeps):
         _grow(axes[2][column], [g for g in growth if g["against"] == against], against)
     marks = [
         Line2D([], [], marker="o", ls="none", color="#555555", label="1 thread"),
@@ -95,9 +97,9 @@ def _colour(contender: str) -> str:
 
 def _grow(ax: Axes, growth: Rows, against: str) -> None:
     ax.set_visible(True)
-    ax.set_title(f"Online: time against {against}")
+    ax.set_title("Collecting results" if against == "runs" else f"Online: time of a step against {against}")
     ax.set_xlabel(against)
-    ax.set_ylabel("milliseconds a step")
+    ax.set_ylabel("milliseconds")
     ax.set_xscale("log")
     ax.set_yscale("log")
     for one in growth:

@@ -45,6 +45,11 @@ def _growth(model: str, against: str, sizes: Sequence[int], jobs: list[Job], rep
         rounds = [
             [worker.steps(count) for worker, count in zip(workers, counts, strict=True)] for _ in range(repetitions)
         ]
+    return fitted(model, against, sizes, rounds)
+
+
+def fitted(model: str, against: str, sizes: Sequence[int], rounds: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """From the seconds of each size in each round."""
     medians = [1e3 * statistics.median(times) for times in zip(*rounds, strict=True)]
     return {
         "model": model,

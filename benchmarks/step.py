@@ -6,6 +6,7 @@ Every contender lives in a process of its own and they take turns, so that no tw
 noisy for all: compare the ratios. `make bench` runs this and everything else (bench.py).
 """
 
+import itertools
 import json
 import math
 import statistics
@@ -86,7 +87,6 @@ def measure(
     rows: int | None = None,
 ) -> list[Row]:
     """A row for each contender; of one that cannot run this model, the reason."""
-    print(f"{model}, {threads} thread(s)", file=sys.stderr)
     with started([Job(name, model, threads, rows=rows) for name in contenders]) as workers:
         entries = {worker.job.contender: Entry(worker) for worker in workers}
         for entry in entries.values():
@@ -229,12 +229,10 @@ def main() -> None:
     add_threads(arguments)
     arguments.add_argument("--json", type=Path, help="write the rows to this file as well")
     options = arguments.parse_args()
-    rows = [
-        row
-        for model in options.models
-        for threads in options.threads
-        for row in measure(model, threads, options.repetitions)
-    ]
+    rows = []
+    for model, threads in itertools.product(options.models, options.threads):
+        print(f"{model}, {threads} thread(s)", file=sys.stderr)
+        rows += measure(model, threads, options.repetitions)
     for table in (steps_table(rows), targets_table(judged_steps(rows)), headline_table(rows)):
         print(markdown(table))
     if options.json:

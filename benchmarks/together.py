@@ -1,6 +1,8 @@
 """Two runs side by side, a thread each, against one alone: what a sweep gains from a second core.
 
-python benchmarks/together.py [--models cnn] [--repetitions 5]
+    python benchmarks/together.py [--models cnn] [--repetitions 5]
+
+Matrix products alone (sgemm) show what there is to gain: cores that share their arithmetic units give less than twice.
 """
 
 import json
@@ -9,7 +11,7 @@ import statistics
 import time
 from typing import Any
 
-from contenders import ONLINE, Job
+from contenders import ONLINE, SGEMM, Job
 from options import parser
 from workers import Worker
 
@@ -18,8 +20,8 @@ _TURN = 1.0  # seconds of work at least: both are at it for nearly all of that
 
 
 def measure(model: str, repetitions: int = REPETITIONS, turn: float = _TURN, rows: int | None = None) -> dict[str, Any]:
-    """Online's throughput in two processes over that in one, alternately."""
-    job = Job(ONLINE, model, 1, rows=rows)
+    """Online's throughput in two processes over that in one, alternately; of matrix products for the model `sgemm`."""
+    job = Job(SGEMM if model == SGEMM else ONLINE, model, 1, rows=rows)
     with Worker(job) as one, Worker(job) as other:
         one.ready()
         other.ready()
@@ -44,7 +46,7 @@ def _seconds(workers: list[Worker], count: int) -> float:
 
 def main() -> None:
     options = parser(__doc__, REPETITIONS).parse_args()
-    for model in options.models:
+    for model in (*options.models, SGEMM):
         print(json.dumps(measure(model, options.repetitions)))
 
 

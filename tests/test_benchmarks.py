@@ -15,6 +15,7 @@ import torch
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 import bench  # noqa: E402
+import collecting  # noqa: E402
 import contenders  # noqa: E402
 import figure  # noqa: E402
 import growth  # noqa: E402
@@ -192,7 +193,8 @@ def test_a_whole_run_and_everything_written(
         "steps": made_up_rows,
         "growth": [
             {"model": "cnn", "against": "batch size", "sizes": [1, 2], "ms": [1, 3], "exponent": 1.0}
-            | {"exponent_of_the_last_two": 1.58}
+            | {"exponent_of_the_last_two": 1.58},
+            collecting.measure(1, [20, 40]),
         ],
         "together": [{"model": "cnn", "ratio": 1.9, "ratios": [1.8, 2.0]}],
         "whole_run": whole,
@@ -201,6 +203,7 @@ def test_a_whole_run_and_everything_written(
     written = json.loads((tmp_path / "bench.json").read_text())
     verdicts = {t["what"]: t["met"] for t in written["targets"]}
     assert verdicts["exponent of time in parameters"] is None
+    assert verdicts["exponent of time in runs"] is not None
     places = {(t["what"], t["where"].split(",")[0]): t["met"] for t in written["targets"]}
     assert places["throughput of two processes / one", "cnn"] is True
     assert places["throughput of two processes / one", "bag_of_words"] is None, "it was not measured"
@@ -218,11 +221,17 @@ def test_a_part_that_fails_is_named_and_the_others_go_on(
     monkeypatch.setattr(step, "measure", lambda model, *_: made_up_rows if model == "cnn" else {}["no model"])
     monkeypatch.setattr(growth, "batch_growth", lambda *_: {}["no process"])
     monkeypatch.setattr(together, "measure", lambda model, *_: {"model": model, "ratio": 1.9, "ratios": [1.9]})
+    monkeypatch.setattr(collecting, "measure", lambda *_: {}["no store"])
     results = bench.measure(["cnn", "autoencoder"], [1], 3, tmp_path)
-    assert results["failed"].keys() == {"steps, autoencoder, 1", "growth, cnn", "growth, autoencoder"}
+    assert results["failed"].keys() == {
+        "steps, autoencoder, 1",
+        "growth, cnn",
+        "growth, autoencoder",
+        "collecting results",
+    }
     written = json.loads((tmp_path / "bench.json").read_text())
     assert written["steps"] == made_up_rows
-    assert [t["ratio"] for t in written["together"]] == [1.9, 1.9]
+    assert [t["ratio"] for t in written["together"]] == [1.9, 1.9, 1.9]
     assert "not measured" in (tmp_path / "bench.md").read_text()
 
 

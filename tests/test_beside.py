@@ -43,10 +43,15 @@ def fail():
 
 def test_what_fails_is_raised_by_the_next_call():
     reached = []
-    with pytest.raises(OSError, match="no space"), beside() as later:
-        later(fail)
-        later(lambda: reached.append("next"))
-        reached.append("after")
+
+    def caller():
+        with beside() as later:
+            later(fail)
+            later(lambda: reached.append("next"))
+            reached.append("after")
+
+    with pytest.raises(OSError, match="no space"):
+        caller()
     assert reached == []
 
 
@@ -57,7 +62,12 @@ def test_or_at_the_end():
 
 def test_an_error_of_the_caller_comes_first_and_what_was_begun_is_finished():
     done = []
-    with pytest.raises(KeyError, match="mine"), beside() as later:
-        later(lambda: (time.sleep(0.02), done.append("written")))
-        raise KeyError("mine")
+
+    def caller():
+        with beside() as later:
+            later(lambda: (time.sleep(0.02), done.append("written"), fail()))
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        caller()
     assert done == ["written"]
