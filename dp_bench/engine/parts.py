@@ -79,21 +79,25 @@ class OuterProduct:
 
 def _squared_norms(rows: Tensor) -> Tensor:
     # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
-    # large one: few at a time, and their sums in double, so that no norm is too small by more than 1e-6. Too large
-    # numbers must overflow when they are squared in single precision: then their example is dropped.
+    # large one: few at a time, and their sums in double, so that no norm is too small by more than 1e-6.
     width = rows.shape[1]
-    piece = _piece(width)
-    whole = width // piece * piece
-    if whole == 0:
-        squares: Tensor = torch.linalg.vector_norm(rows, dim=1).square_().double()
+    if width <= _SUMMED_AT_ONCE:
+        squares = _squared(torch.linalg.vector_norm(rows, dim=1))
     else:
+        piece = _piece(width)
+        whole = width // piece * piece
         pieces = rows[:, :whole].unflatten(1, (-1, piece))
-        squares = torch.linalg.vector_norm(pieces, dim=2).square_().double().sum(1)
+        squares = _squared(torch.linalg.vector_norm(pieces, dim=2)).sum(1)
         if whole < width:
-            squares += torch.linalg.vector_norm(rows[:, whole:], dim=1).square_().double()
+            squares += _squared(torch.linalg.vector_norm(rows[:, whole:], dim=1))
     # Squares of tiny numbers vanish, and against a large other factor the clip would be escaped: what can have vanished
     # is added.
     return squares.add_(width * torch.finfo(rows.dtype).tiny)
+
+
+def _squared(norms: Tensor) -> Tensor:
+    # In single precision still: there too large numbers overflow, and their example is dropped.
+    return norms.mul_(norms).double()
 
 
 @functools.cache
