@@ -11,12 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+# 32 bits times this: a little less than 2^-32, so that the largest ones, which single precision rounds to 2^32, stay
+# below 1. Noise has a radius of sqrt(-2 ln U), and none would give an example away.
+_BELOW_ONE = np.float32(2**-32 * (1 - 2**-24))
+
 
 class Stream(Protocol):
     """Uniform numbers, drawn where they are needed."""
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        """Independent. Double: multiples of 2^-53 in [0, 1). Single: of 2^-32 (GPU: 2^-24), rounded, in [0, 1]."""
+        """Independent, in [0, 1). Double: multiples of 2^-53. Single: of about 2^-32, rounded (on a GPU of 2^-24)."""
         ...
 
     def state(self) -> Any:
@@ -50,7 +54,7 @@ class _HostStream:
         if dtype == torch.float64:
             return torch.from_numpy(self._generator.random(size))
         halves = self._bits.random_raw((size + 1) // 2).view(np.uint32)[:size]  # of 64-bit words
-        return torch.from_numpy(np.multiply(halves, 2.0**-32, dtype=np.float32)).to(dtype)
+        return torch.from_numpy(np.multiply(halves, _BELOW_ONE, dtype=np.float32)).to(dtype)
 
     def state(self) -> Any:
         return self._bits.state

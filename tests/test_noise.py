@@ -183,6 +183,13 @@ class Scripted:
         return torch.full((size,), self.draws.pop(0), dtype=dtype)
 
 
+def test_no_noise_is_zero():
+    """A uniform of 1 under the logarithm would leave a pair of coordinates as they are."""
+    query = Query("gradient", "vector", ones, 1.0, 1.0)
+    noise = release({"gradient": torch.zeros(1000)}, [query], 1, Scripted(1 - 2**-24, 0.125))["gradient"]
+    assert noise.abs().tolist() == pytest.approx([2**-12] * 1000, rel=1e-3)
+
+
 def test_the_tail_reaches_past_single_precision():
     """A float32 `randn` ends at 5.77 standard deviations, which delta = 1e-5 does not forgive."""
     query = Query("gradient", "vector", ones, 1.0, 1.0)
