@@ -2,7 +2,7 @@
 
     python benchmarks/bench.py [--models cnn] [--threads 1 2] [--repetitions 15] [--out reports/bench]
 
-Twenty minutes on a quiet machine of two cores; on a busy one ratios still mean something, milliseconds do not.
+Half an hour on a quiet machine of two cores; on a busy one ratios still mean something, milliseconds do not.
 """
 
 import itertools
@@ -113,7 +113,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
         ),
         Table(
             "together",
-            "Online: throughput of two processes of one thread over that of one; sgemm is what the machine gives",
+            "Online: throughput of two processes of one thread over that of one; sgemm's for comparison",
             ("model", "ratio", "lowest", "highest"),
             tuple(
                 (t["model"], *(f"{value:.2f}" for value in (t["ratio"], min(t["ratios"]), max(t["ratios"]))))

@@ -100,7 +100,7 @@ def judged_rest(
         Judged(f"exponent of time in {against}", f"{model}, 1 thread", LINEAR, None, exponents.get((model, against)))
         for model, against in sweeps
     ]
-    judged.append(Judged("exponent of time in runs", "report", LINEAR, None, exponents.get(("report", "runs"))))
+    judged.append(Judged("exponent of time in runs", "collecting", LINEAR, None, exponents.get(("collecting", "runs"))))
     judged += [
         Judged("throughput of two processes / one", f"{model}, 1 thread", None, TWO_PROCESSES, ratios.get(model))
         for model in models

@@ -2,7 +2,8 @@
 
     python benchmarks/together.py [--models cnn] [--repetitions 5]
 
-Matrix products alone (sgemm) show what there is to gain: cores that share their arithmetic units give less than twice.
+Matrix products (sgemm) are measured likewise, for comparison: where cores share their arithmetic units, two processes
+that need nothing else gain least.
 """
 
 import json

@@ -43,13 +43,13 @@ def normal(like: Tensor, scale: float | Tensor, stream: Stream) -> Tensor:
 
 
 def _fine_uniform(size: int, like: Tensor, stream: Stream) -> Tensor:
-    """Uniform in (0, 1], its small values in steps of 2^-53 or less: they are the tail."""
+    """Uniform in (0, 1), with 12 bits or more at any size, the smallest too: they are the tail."""
     if like.device.type != "cpu":  # a GPU draws doubles in no time, and would have to wait for the indices
-        return _above_zero(size, stream).to(like.dtype)
-    # Half the cost on a CPU: single precision, and what lies in [0, 2^-20), if anything does, drawn again there.
+        return _above_zero(size, stream).to(like.dtype).clamp_(max=1 - torch.finfo(like.dtype).eps / 2)
+    # Half the cost on a CPU: single precision, and what lies below 2^-20, if anything does, drawn again there.
     values = stream.uniform(size, like.dtype)
     in_numpy = values.numpy()  # the same memory: faster than torch's `amin` and `nonzero`
-    if in_numpy.min() < 2**-20:
+    if in_numpy.min(initial=1) < 2**-20:
         small = np.flatnonzero(in_numpy < 2**-20)
         in_numpy[small] = _above_zero(len(small), stream).mul_(2**-20)
     return values

@@ -53,8 +53,7 @@ def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Show, k
 
         def evaluate() -> None:
             training.evaluate(epsilons[training.step])
-            _keep_models(training, folder, keep)
-            save(training, folder, later)
+            save(training, folder, later, keep)
             progress(training.step, training.rows[-1])
 
         if saved is not None:
@@ -76,23 +75,21 @@ def _train(spec: RunSpec, folder: RunFolder, dataset: Dataset, progress: Show, k
     return _result(spec, training)
 
 
-def _keep_models(training: Training, folder: RunFolder, keep: str) -> None:
-    """Before the checkpoint that follows them: a kill in between only writes the same bytes again."""
-    if keep == "all":
-        folder.keep_model(model_name(training.step), training.parameters())
-    if training.rows[-1] is _best(training):
-        if keep == "best":
-            folder.keep_model("best", training.parameters())
-        else:  # an earlier session may have kept one, which now is not the best
-            folder.drop_model("best")
-
-
-def save(training: Training, folder: RunFolder, later: Later) -> None:
-    """What a resumed run needs, as it is now; training goes on while the disk is slow."""
-    payload, rows = training.checkpoint(), list(training.rows)
+def save(training: Training, folder: RunFolder, later: Later, keep: str = "none") -> None:
+    """The state as it is now, and models if they are kept; training goes on while the disk is slow."""
+    checkpoint, rows = training.checkpoint(), list(training.rows)
+    best = rows[-1] is _best(training)
+    names = [model_name(training.step)] * (keep == "all") + ["best"] * (keep == "best" and best)
+    model = training.parameters() if names else b""
 
     def write() -> None:
-        folder.write_checkpoint(payload)
+        # Models after the checkpoint before them, which has the key of their noise, and before the one that follows: a
+        # kill in between only writes the same bytes again.
+        for name in names:
+            folder.keep_model(name, model)
+        if best and keep != "best":  # an earlier session may have kept one, which now is not the best
+            folder.drop_model("best")
+        folder.write_checkpoint(checkpoint)
         folder.write_metrics(rows, durable=False)  # the checkpoint has them too
 
     later(write)

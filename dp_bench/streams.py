@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-# 32 bits times this: a little less than 2^-32, so that the largest ones, which single precision rounds to 2^32, stay
-# below 1. Noise has a radius of sqrt(-2 ln U), and none would give an example away.
+# Odd 32-bit numbers times this: never 0, and as it is a little less than 2^-32, the largest ones, which single
+# precision rounds to 2^32, stay below 1. A radius or a sine of exactly 0 would be no noise, and give an example away.
 _BELOW_ONE = np.float32(2**-32 * (1 - 2**-24))
 
 
@@ -20,7 +20,7 @@ class Stream(Protocol):
     """Uniform numbers, drawn where they are needed."""
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        """Independent, in [0, 1). Double: multiples of 2^-53. Single: of about 2^-32, rounded (on a GPU of 2^-24)."""
+        """Independent. Double: multiples of 2^-53 in [0, 1). Single: in (0, 1), and finer than 2^-24 near 0."""
         ...
 
     def state(self) -> Any:
@@ -54,6 +54,7 @@ class _HostStream:
         if dtype == torch.float64:
             return torch.from_numpy(self._generator.random(size))
         halves = self._bits.random_raw((size + 1) // 2).view(np.uint32)[:size]  # of 64-bit words
+        halves |= 1
         return torch.from_numpy(np.multiply(halves, _BELOW_ONE, dtype=np.float32)).to(dtype)
 
     def state(self) -> Any:
@@ -72,7 +73,8 @@ class _DeviceStream:
         self.restore(torch.tensor(list(key[:8] + offset.to_bytes(8, "little")), dtype=torch.uint8))
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        return torch.rand(size, dtype=dtype, device=self._generator.device, generator=self._generator)
+        drawn = torch.rand(size, dtype=dtype, device=self._generator.device, generator=self._generator)
+        return drawn if dtype == torch.float64 else drawn.clamp_(min=2**-32)
 
     def state(self) -> Any:
         return self._generator.get_state()

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+import dp_bench.beside
 from dp_bench.beside import beside
 
 
@@ -71,3 +72,23 @@ def test_an_error_of_the_caller_comes_first_and_what_was_begun_is_finished():
     with pytest.raises(KeyError, match="mine"):
         caller()
     assert done == ["written"]
+
+
+def test_impatience_leaves_nothing_half_done(monkeypatch):
+    """A caller that is interrupted again while it waits: whoever comes next must find no one still writing."""
+
+    class Impatient(dp_bench.beside.ThreadPoolExecutor):
+        left = 2
+
+        def shutdown(self, wait=True, **options):
+            if Impatient.left:
+                Impatient.left -= 1
+                raise KeyboardInterrupt
+            super().shutdown(wait, **options)
+
+    monkeypatch.setattr(dp_bench.beside, "ThreadPoolExecutor", Impatient)
+    done = []
+    with beside() as later:
+        later(lambda: (time.sleep(0.02), done.append("written")))
+    assert done == ["written"]
+    assert Impatient.left == 0

@@ -738,3 +738,9 @@ def test_single_precision_hides_nothing_from_a_norm(width, large, every):
     """Numbers whose squares vanish beside the first ones', if they are added to these one by one."""
     inner = [1.0 if i % every < large else 2.0**-12 for i in range(width)]
     assert contribution(inner, [1.0, -1.0], 1e-3, bias=False) == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("width", [127, 128])
+def test_nor_from_a_product_of_two(width):
+    crafted = [1.0] * 8 + [2.0**-12] * (width - 8)
+    assert contribution(crafted, crafted, 1e-3, bias=False) == pytest.approx(1, rel=2e-6)

@@ -1,5 +1,6 @@
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 
 from dp_bench import streams
 from dp_bench.engine import FlatModel, clipped_sums
-from dp_bench.noise import release
+from dp_bench.noise import _fine_uniform, release
 from dp_bench.queries import Query
 
 # Streams are fixed, so nothing here is flaky; thresholds are those that right noise misses once in a million, and a
@@ -183,11 +184,25 @@ class Scripted:
         return torch.full((size,), self.draws.pop(0), dtype=dtype)
 
 
-def test_no_noise_is_zero():
-    """A uniform of 1 under the logarithm would leave a pair of coordinates as they are."""
+@pytest.mark.parametrize("radius", [2**-32, 0.5, 1 - 2**-24])
+@pytest.mark.parametrize("angle", [2**-32, 0.125, 0.25, 0.5, 0.75, 1 - 2**-24])
+def test_no_noise_is_zero(radius, angle):
+    """At no number that a stream draws, the smallest and the largest included."""
     query = Query("gradient", "vector", ones, 1.0, 1.0)
-    noise = release({"gradient": torch.zeros(1000)}, [query], 1, Scripted(1 - 2**-24, 0.125))["gradient"]
-    assert noise.abs().tolist() == pytest.approx([2**-12] * 1000, rel=1e-3)
+    again = [0.5] if radius < 2**-20 else []
+    noise = release({"gradient": torch.zeros(2)}, [query], 1, Scripted(radius, *again, angle))["gradient"]
+    assert (noise != 0).all()
+
+
+def test_nor_where_a_gpu_draws_in_double():
+    on_gpu = SimpleNamespace(device=SimpleNamespace(type="cuda"), dtype=torch.float32)
+    assert _fine_uniform(3, on_gpu, Scripted(2.0**-53)).tolist() == [1 - 2**-24] * 3
+
+
+def test_nothing_gets_no_noise():
+    query = Query("gradient", "vector", ones, 1.0, 1.0)
+    noise = release({"gradient": torch.zeros(0)}, [query], 1, streams.stream("none", "noise"))["gradient"]
+    assert noise.shape == (0,)
 
 
 def test_the_tail_reaches_past_single_precision():

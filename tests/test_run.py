@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,29 @@ def test_a_run_whose_checkpoints_cannot_be_written_stops(tmp_path: Path, monkeyp
     with pytest.raises(OSError, match="No space left"):
         carry_out(spec, tmp_path, data_of(spec))
     assert RunFolder(tmp_path, spec).result() is None
+
+
+def test_no_model_is_written_before_the_checkpoint_that_has_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a kill on a slow disk would leave noise of a key that is lost, and the run would draw other noise again."""
+    written: list[str] = []
+    write_checkpoint, keep_model = RunFolder.write_checkpoint, RunFolder.keep_model
+
+    def slowly(self: RunFolder, payload: bytes) -> None:
+        time.sleep(0.05)
+        write_checkpoint(self, payload)
+        written.append("checkpoint")
+
+    def note(self: RunFolder, name: str, payload: bytes) -> None:
+        keep_model(self, name, payload)
+        written.append(name)
+
+    monkeypatch.setattr(RunFolder, "write_checkpoint", slowly)
+    monkeypatch.setattr(RunFolder, "keep_model", note)
+    spec = smoke("online")[0]
+    carry_out(spec, tmp_path, data_of(spec), keep="all")
+    assert written == [name for step in (0, 2, 4, 6) for name in (f"step{step:05d}", "checkpoint")]
 
 
 def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

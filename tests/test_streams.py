@@ -66,14 +66,16 @@ def test_the_stream_is_pcg64_dxsm_of_those_words():
         state = (state * multiplier + increment) % 2**128
     assert draw("run", "noise", 200).tolist() == [(word >> 11) * 2.0**-53 for word in expected]
     halves = [half for word in expected for half in (word & (2**32 - 1), word >> 32)]
-    single = np.array(halves, dtype=np.float32) * np.float32(2**-32 * (1 - 2**-24))
+    single = np.array([half | 1 for half in halves], dtype=np.float32) * np.float32(2**-32 * (1 - 2**-24))
     assert draw("run", "noise", 400, torch.float32).tolist() == single.tolist()
 
 
-def test_single_precision_never_reaches_one():
+@pytest.mark.parametrize(("word", "uniform"), [(0, 2**-32), (2**64 - 1, 1 - 2**-24)])
+def test_single_precision_reaches_neither_zero_nor_one(word, uniform):
     stream = streams.stream("run", "noise")
-    stream._bits = mock.Mock(random_raw=lambda size: np.full(size, 2**64 - 1, dtype=np.uint64))
-    assert stream.uniform(3, torch.float32).tolist() == [1 - 2**-24] * 3
+    stream._bits = mock.Mock(random_raw=lambda size: np.full(size, word, dtype=np.uint64))
+    assert stream.uniform(3, torch.float32).tolist() == pytest.approx([uniform] * 3, rel=1e-7)
+    assert 0 < stream.uniform(1, torch.float32) < 1
 
 
 def test_states_and_first_draws_are_uniform_over_names():

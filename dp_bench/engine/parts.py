@@ -79,7 +79,9 @@ class OuterProduct:
 
 def _squared_norms(rows: Tensor) -> Tensor:
     # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
-    # large one: few at a time, and their sums in double, so that no norm is too small by more than 1e-6.
+    # large one: few at a time, as they lie in memory, and their sums in double, so that no root of this is too small by
+    # more than 1e-6, nor a product of two by more than 2e-6.
+    rows = rows.contiguous()
     width = rows.shape[1]
     if width <= _SUMMED_AT_ONCE:
         squares = _squared(torch.linalg.vector_norm(rows, dim=1))
