@@ -42,7 +42,7 @@ reference: setup ## keep the finished runs of PROFILE=verify under reports/refer
 	$(BIN)/dp-bench report --profile verify --keep reports/reference/runs
 	$(BIN)/dp-bench report --runs reports/reference/runs --profile verify --out reports/reference --readme README.md
 
-bench: setup ## speed and memory of a step against plain PyTorch and Opacus, growth, whole runs: twenty minutes
+bench: setup ## speed and memory of a step against plain PyTorch and Opacus, growth, whole runs: half an hour
 	$(BIN)/python benchmarks/bench.py
 
 clean: ## remove the environment and caches, never runs or reports
