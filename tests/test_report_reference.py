@@ -84,6 +84,20 @@ def test_the_readme_gets_the_table_between_its_marks(tmp_path: Path) -> None:
     assert file.read_text() == text
 
 
+def test_other_readings_are_named_and_not_listed(tmp_path: Path) -> None:
+    runs = small_store(tmp_path / "runs")
+    alone = readme.block(sections(collect(runs, "paper").runs))
+    for seed in range(2):
+        write_run(
+            runs, made_up_spec("mnist", "online", 5, 3.0, seed, variant="strategy.momentum=0", lr=0.316), [0.1, 0.9]
+        )
+    both = readme.block(sections(collect(runs, "paper").runs))
+    rows, alone_rows = ([line for line in text.splitlines() if line.startswith("|")] for text in (both, alone))
+    assert rows == alone_rows
+    assert "Other readings of the paper that were run on some of these cells: `strategy.momentum=0`." in both
+    assert "Other readings" not in alone
+
+
 def test_a_readme_without_marks_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "README.md"
     file.write_text("mine")

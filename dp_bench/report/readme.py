@@ -34,15 +34,34 @@ def update(path: Path, sections: Sequence[Section]) -> None:
 
 
 def block(sections: Sequence[Section]) -> str:
-    """Per protocol, data set and strategy: the smallest budget that was run at k = 5 (else another k), and a count."""
+    """Per data set and strategy: the smallest budget that was run at k = 5 (else another k), and a count.
+
+    Of the protocol that is compared first, and of emulated data. Other readings of the paper are only named: they are
+    many, and each was run on few cells.
+    """
     lines = ["| " + " | ".join(_COLUMNS) + " |", "| --- | --- | --: | --: | --: | --- | --: | --- |"]
     notes: dict[str, None] = {}
+    others: dict[str, None] = {}
     for section in sections:
-        rows = _rows(section)
-        lines += rows
-        if rows:
+        rows, readings = _rows(section), _readings(section)
+        if rows and readings and section.slug:
+            others |= dict.fromkeys(f"`{' '.join(choices)}`" for choices in readings)
+        elif rows:
+            lines += rows
             notes |= dict.fromkeys(_notes(section))
+    if others:
+        notes[f"Other readings of the paper that were run on some of these cells: {', '.join(others)}."] = None
     return "\n".join([*lines, "", *(f"{note}\n" for note in notes)])
+
+
+def _readings(section: Section) -> list[tuple[str, ...]]:
+    """Which choices each data set's variant departs by, but for emulation; nothing where none does."""
+    choices = (_choices(variant) for variant in section.variants.values())
+    return list(dict.fromkeys(tuple(chosen) for chosen in choices if chosen))
+
+
+def _choices(variant: str) -> list[str]:
+    return [choice for choice in departures(variant) if "emulate_size" not in choice]
 
 
 def _rows(section: Section) -> list[str]:
@@ -61,8 +80,7 @@ def _row(members: list[Score]) -> tuple[str, ...]:
     score = min(members, key=lambda s: (s.cell.k, s.cell.epsilon))
     cell = score.cell
     assert score.grid is not None
-    choices = [choice for choice in departures(score.grid.facts["variant"]) if "emulate_size" not in choice]
-    marks = ["emulated"] * score.grid.emulated + choices
+    marks = ["emulated"] * score.grid.emulated + _choices(score.grid.facts["variant"])
     mark = f" ({', '.join(marks)})" if marks else ""
     counts = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(s.verdict == verdict for s in members))]
     return (
