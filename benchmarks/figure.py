@@ -20,8 +20,12 @@ Rows = Sequence[Mapping[str, Any]]
 _STYLE = Path(dp_bench.report.__file__).with_name("dp_bench.mplstyle")
 # Okabe and Ito's colours, which the colour-blind can tell apart; names and markers do without.
 _OURS, _BASELINES, _OTHERS = "#0072B2", "#333333", "#D55E00"
-_GROWTH = {"cnn": ("#0072B2", "o"), "autoencoder": ("#D55E00", "s"), "bag_of_words": ("#009E73", "^")}
-_GROWTH["collecting"] = ("#333333", "D")
+_GROWTH = {
+    "cnn": ("#0072B2", "o"),
+    "autoencoder": ("#D55E00", "s"),
+    "bag_of_words": ("#009E73", "^"),
+    "collecting": ("#333333", "D"),
+}
 
 
 def save(rows: Rows, growth: Rows, folder: Path) -> None:

@@ -79,13 +79,13 @@ def save(training: Training, folder: RunFolder, later: Later, keep: str = "none"
     """The state as it is now, and models if they are kept; training goes on while the disk is slow."""
     checkpoint, rows = training.checkpoint(), list(training.rows)
     best = rows[-1] is _best(training)
-    names = [model_name(training.step)] * (keep == "all") + ["best"] * (keep == "best" and best)
-    model = training.parameters() if names else b""
+    name = {"all": model_name(training.step), "best": "best" if best else None}.get(keep)
+    model = training.parameters() if name else b""
 
     def write() -> None:
         # Models after the checkpoint before them, which has the key of their noise, and before the one that follows: a
         # kill in between only writes the same bytes again.
-        for name in names:
+        if name:
             folder.keep_model(name, model)
         if best and keep != "best":  # an earlier session may have kept one, which now is not the best
             folder.drop_model("best")
