@@ -620,6 +620,27 @@ def test_norms_of_wide_layers_are_exact_to_single_precision(rows, batch):
     assert torch.allclose(found, truth * outer.double().square().sum(1), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("weighted", [[], [3], [1, 2, 3, 5, 8], range(9)], ids=["none", "one", "half", "all"])
+@pytest.mark.parametrize("outputs", [2, 64])
+@pytest.mark.parametrize("form", [Materialised, OuterProduct])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_weighted_sums_replace_what_they_find_or_add_to_it(weighted, outputs, form, queries):
+    outer, inner = random(9, outputs), random(9, 5, seed=1)
+    gradients = torch.cat([(outer[:, :, None] * inner[:, None]).flatten(1), outer], 1)
+    part = (
+        Materialised(*gradients.split([7, gradients.shape[1] - 7], 1))
+        if form is Materialised
+        else form(outer, inner, True)
+    )
+    weights = torch.zeros(queries, 9, dtype=torch.float64)
+    weights[:, list(weighted)] = random(queries, len(weighted), seed=2)
+    sums = torch.full((queries, gradients.shape[1]), math.nan, dtype=torch.float64)
+    part.add_weighted(weights, sums, beta=0)
+    assert torch.allclose(sums, weights @ gradients)
+    part.add_weighted(weights, sums, beta=1)
+    assert torch.allclose(sums, 2 * weights @ gradients)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_removing_one_example_moves_each_sum_by_at_most_its_bound(name):
     module, x, y, losses = examples(name, 4)

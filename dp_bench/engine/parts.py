@@ -7,8 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-# Outputs from which on multiplying a row by zero costs more than leaving the row out by a copy of the others.
-_WORTH_SELECTING = 64
+_COPY = 24  # multiplications that take as long as copying a number
 _SUMMED_AT_ONCE = 128  # numbers
 
 
@@ -23,8 +22,11 @@ class Part(Protocol):
         """Make the gradients of these examples (a mask [B]) zero: 0 * inf would poison the sum."""
         ...
 
-    def add_weighted(self, weights: Tensor, sums: Tensor) -> None:
-        """sums[k] += sum_i weights[k, i] g_i for weights [K, B] and sums [K, P]."""
+    def add_weighted(self, weights: Tensor, sums: Tensor, beta: float) -> None:
+        """sums[k] = beta sums[k] + sum_i weights[k, i] g_i for weights [K, B] and sums [K, P].
+
+        At beta = 0 it does not matter what is in the sums.
+        """
         ...
 
 
@@ -40,10 +42,10 @@ class Materialised:
     def drop(self, rows: Tensor) -> None:
         self.gradients = tuple(g.masked_fill(rows[:, None], 0) for g in self.gradients)
 
-    def add_weighted(self, weights: Tensor, sums: Tensor) -> None:
+    def add_weighted(self, weights: Tensor, sums: Tensor, beta: float) -> None:
         widths = [g.shape[1] for g in self.gradients]
         for gradients, total in zip(self.gradients, sums.split(widths, dim=1), strict=True):
-            total.addmm_(weights, gradients)
+            total.addmm_(weights, gradients, beta=beta)
 
 
 class OuterProduct:
@@ -63,18 +65,27 @@ class OuterProduct:
     def drop(self, rows: Tensor) -> None:
         self.outer, self.inner = (t.masked_fill(rows[:, None], 0) for t in (self.outer, self.inner))
 
-    def add_weighted(self, weights: Tensor, sums: Tensor) -> None:
+    def add_weighted(self, weights: Tensor, sums: Tensor, beta: float) -> None:
         shape = self.outer.shape[1], self.inner.shape[1]
         for weight, total in zip(weights, sums, strict=True):
             outer, inner = self.outer, self.inner
-            # Several queries weight few examples in common.
-            if len(weights) > 1 and outer.device.type == "cpu" and shape[0] >= _WORTH_SELECTING:
-                rows = weight.nonzero().squeeze(1)
-                if len(rows) < len(weight):
-                    weight, outer, inner = (t.index_select(0, rows) for t in (weight, outer, inner))
-            total[: math.prod(shape)].view(shape).addmm_((weight[:, None] * outer).T, inner)
+            rows = _worth_selecting(weight, len(weights), shape[0])
+            if rows is not None:
+                weight, outer, inner = (t.index_select(0, rows) for t in (weight, outer, inner))
+            total[: math.prod(shape)].view(shape).addmm_((weight[:, None] * outer).T, inner, beta=beta)
         if self.bias:
-            sums[:, math.prod(shape) :].addmm_(weights, self.outer)
+            sums[:, math.prod(shape) :].addmm_(weights, self.outer, beta=beta)
+
+
+def _worth_selecting(weight: Tensor, queries: int, outputs: int) -> Tensor | None:
+    """The examples of non-zero weight, where copying them costs less than multiplying the others by zero.
+
+    Several queries weight few examples in common; a single one weights nearly all.
+    """
+    if queries == 1 or weight.device.type != "cpu":
+        return None
+    rows = weight.nonzero().squeeze(1)
+    return rows if len(rows) * _COPY < (len(weight) - len(rows)) * outputs else None
 
 
 def _squared_norms(rows: Tensor) -> Tensor:

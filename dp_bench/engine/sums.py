@@ -28,13 +28,14 @@ def clipped_sums(
     """
     vectors = [q for q in queries if q.kind == "vector"]
     scalars = [q for q in queries if q.kind == "scalar"]
-    vector_sums = model.params.new_zeros(len(vectors), model.params.numel())
+    vector_sums = model.params.new_empty(len(vectors), model.params.numel())
     scalar_sums = model.params.new_zeros(len(scalars), dtype=torch.float64)
     two_bounds = len(vectors) == 2 and all(q.noise_multiplier > 0 for q in vectors)  # without noise it may be infinite
-    ratio = vectors[0].bound / vectors[1].bound if two_bounds else None
-    for x, y in zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True):
-        if len(x) == 0:  # an empty tensor splits into one empty piece
-            continue
+    ratio = torch.as_tensor(vectors[0].bound / vectors[1].bound).to(scalar_sums) if two_bounds else None
+    if len(inputs) == 0:
+        vector_sums.zero_()  # otherwise the first micro-batch overwrites what it finds there
+    for start in range(0, len(inputs), micro_batch):
+        x, y = (t[start : start + micro_batch] for t in (inputs, targets))
         parts = gradients(model, losses, x, y)
         norms = torch.stack([part.squared_norms() for _, part in parts]).sum(0).sqrt()
         _drop_non_finite(parts, norms)
@@ -42,16 +43,16 @@ def clipped_sums(
             weights = _disjoint(torch.stack([bounded_weights(q, norms) for q in vectors]), ratio)
             weights = weights.to(vector_sums.dtype)
             for where, part in parts:
-                part.add_weighted(weights, vector_sums[:, where])
+                part.add_weighted(weights, vector_sums[:, where], beta=float(start > 0))
         for total, query in zip(scalar_sums, scalars, strict=True):
             total += bounded_weights(query, norms).sum()
     if ratio is not None:
-        vector_sums[0] += ratio * vector_sums[1]
+        vector_sums[0].addcmul_(vector_sums[1], ratio)
     sums = {q.name: s for q, s in zip(vectors, vector_sums, strict=True)}
     return sums | {q.name: s for q, s in zip(scalars, scalar_sums, strict=True)}
 
 
-def _disjoint(weights: Tensor, ratio: float | Tensor | None) -> Tensor:
+def _disjoint(weights: Tensor, ratio: Tensor | None) -> Tensor:
     """Two queries' weights w_0, w_1 as w_0 - r w_1, w_1, r the ratio of their bounds; the sums are mended at the end.
 
     Where both queries are at their bound w_0 is r w_1, so that Online's two sums are over disjoint examples: those that
