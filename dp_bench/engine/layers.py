@@ -51,8 +51,7 @@ def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor
     """sum over positions of d[position] patch[position]^T, for each example, in the weight's channels-last layout."""
     windows = _windows(layer, images, d.shape[2:])
     b, groups, _, _, *patch = windows.shape
-    positions, size = d.shape[2:].numel(), math.prod(patch)
-    per_group = d.reshape(b, groups, d.shape[1] // groups, positions)
+    positions, size, outputs = d.shape[2:].numel(), math.prod(patch), d.shape[1] // groups
     # A copy is fast along what lies together: all channels of a patch's row, or of a single channel the positions.
     positions_last = images.shape[1] == 1
     if positions_last:
@@ -60,11 +59,12 @@ def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor
     # A few examples at a time, in a buffer that stays in a core's cache: the patches are kh * kw times the images.
     piece = max(1, _PIECE // (groups * positions * size))
     buffer = windows.new_empty(piece, *windows.shape[1:])
-    gradients = windows.new_empty(b, groups, d.shape[1] // groups, size)
-    for some, d_of_some, out in zip(*(t.split(piece) for t in (windows, per_group, gradients)), strict=True):
-        copied = buffer[: len(some)].copy_(some)
-        patches = copied.view(-1, size, positions).mT if positions_last else copied.view(-1, positions, size)
-        torch.bmm(d_of_some.flatten(0, 1), patches, out=out.flatten(0, 1))
+    patches = buffer.view(-1, size, positions).mT if positions_last else buffer.view(-1, positions, size)
+    gradients = windows.new_empty(b * groups, outputs, size)
+    by_group = (t.split(piece * groups) for t in (d.reshape(b * groups, outputs, positions), gradients))
+    for some, d_of_some, out in zip(windows.split(piece), *by_group, strict=True):
+        buffer[: len(some)].copy_(some)
+        torch.bmm(d_of_some, patches[: len(out)], out=out)
     return gradients.view(b, -1)
 
 
