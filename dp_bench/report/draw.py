@@ -1,6 +1,7 @@
-"""Charts to pictures: PNG for the page, PDF for LaTeX. The only file that imports matplotlib."""
+"""Charts to pictures: PNG for the page, PDF for LaTeX. The only file that imports matplotlib and its Pillow."""
 
 import gc
+import io
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
+from PIL import Image
 
 from dp_bench.report.chart import FAR, Chart, HeatMap, Panel, Series
 
@@ -69,7 +71,11 @@ def save(chart: Chart, folder: Path) -> None:
     with style.context(["default", _STYLE]):
         figure = draw(chart)
         _lay_out(figure)
-        figure.savefig(folder / f"{chart.name}.png")
+        with io.BytesIO() as buffer:
+            figure.savefig(buffer, format="png")
+            # A palette of 256 colours: nobody sees the difference, and the page is a quarter as large.
+            picture = Image.open(buffer).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE)
+        picture.save(folder / f"{chart.name}.png", optimize=True)
         # No date inside: the same runs give the same file.
         figure.savefig(folder / f"{chart.name}.pdf", metadata={"CreationDate": None, "Title": chart.caption})
 
