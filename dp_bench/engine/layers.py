@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from dp_bench.engine.parts import Materialised, OuterProduct, Part
 
-_PIECE = 2**18  # numbers in the patches that are made at once
+_PIECE = 2**18  # numbers in the patches that a core makes at once
 
 
 class FlattenChannelsLast(nn.Module):
@@ -56,8 +56,8 @@ def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor
     positions_last = images.shape[1] == 1
     if positions_last:
         windows = windows.permute(0, 1, 4, 5, 6, 2, 3)
-    # A few examples at a time, in a buffer that stays in a core's cache: the patches are kh * kw times the images.
-    piece = max(1, _PIECE // (groups * positions * size))
+    # A few examples at a time, in a buffer that stays in the cores' caches: the patches are kh * kw times the images.
+    piece = max(1, torch.get_num_threads() * _PIECE // (groups * positions * size))
     buffer = windows.new_empty(piece, *windows.shape[1:])
     patches = buffer.view(-1, size, positions).mT if positions_last else buffer.view(-1, positions, size)
     gradients = windows.new_empty(b * groups, outputs, size)
