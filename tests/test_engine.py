@@ -44,7 +44,7 @@ def gradients_of(module, losses, inputs, targets):
     rows = []
     for x, y in zip(inputs, targets, strict=True):
         loss = losses(module(x.clone()[None]), y[None]).sum()
-        gradients = torch.autograd.grad(loss, parameters)
+        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         rows.append(torch.cat([(g.permute(0, 2, 3, 1) if g.dim() == 4 else g).flatten() for g in gradients]))
     return torch.stack(rows) if rows else torch.zeros(0, sum(p.numel() for p in parameters), dtype=parameters[0].dtype)
 
@@ -404,6 +404,12 @@ def images_then_rows(*layers):
     return nn.Sequential(nn.Unflatten(1, (1, 2, 2)), *layers, nn.Flatten(), nn.LazyLinear(4))
 
 
+def with_parameter_added(place):
+    """One that is not used, so that its gradient is zero, whatever was in memory before."""
+    place.register_parameter("added", nn.Parameter(torch.ones(5)))
+    return chain(place)
+
+
 # Everything that the rules do not cover must be recognised ...
 WITHOUT_RULE = {
     "LayerNorm": lambda: chain(nn.LayerNorm(4)),
@@ -421,6 +427,9 @@ WITHOUT_RULE = {
     "circular padding": lambda: images_then_rows(nn.Conv2d(1, 4, 2, padding=1, padding_mode="circular")),
     "weight_norm": lambda: weight_normed(nn.utils.parametrizations.weight_norm),
     "weight_norm as it was": lambda: weight_normed(nn.utils.weight_norm),
+    "a parameter added to a layer": lambda: with_parameter_added(nn.Linear(4, 4)),
+    "a parameter added to an activation": lambda: with_parameter_added(nn.Tanh()),
+    "a parameter added to a block": lambda: with_parameter_added(nn.Sequential()),
     "attention": lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True),
 }
 # ... and these may go either way, if only they are right.

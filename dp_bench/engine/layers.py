@@ -24,6 +24,8 @@ class FlattenChannelsLast(nn.Module):
 
 def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], Part] | None:
     """(input, output gradient) -> the gradients of weight and bias, or None for a layer without a rule of its own."""
+    if layer._parameters.keys() != {"weight", "bias"}:  # a parameter that somebody added must be in the sums too
+        return None
     if type(layer) is nn.Linear:
         return lambda a, d: _linear(layer, a, d)
     zero_padded = getattr(layer, "padding_mode", None) == "zeros" and not isinstance(layer.padding, str)
