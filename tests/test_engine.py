@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dp_bench import models
-from dp_bench.engine import FlatModel, clipped_sums
+from dp_bench.engine import FlatModel, clipped_sums, layers
 from dp_bench.engine.gradients import _chain, fastest, fused, general, one_by_one, opacus
 from dp_bench.engine.parts import Materialised, OuterProduct
 from dp_bench.queries import Query
@@ -195,14 +195,18 @@ def assert_layer_is_right(layer, x, gradients=fused):
     assert_right(module, x, random(*module(x).shape, seed=1), gradients=gradients)
 
 
+@pytest.mark.parametrize("piece", [1, 2**18])
 @pytest.mark.parametrize("options", CONVOLUTIONS, ids=str)
-def test_convolutions(options):
+def test_convolutions(monkeypatch, options, piece):
+    monkeypatch.setattr(layers, "_PIECE", piece)
     layer = layer_of(nn.Conv2d, options)
     assert_layer_is_right(layer, random(5, layer.in_channels, 9, 8))
 
 
+@pytest.mark.parametrize("piece", [1, 2**18])
 @pytest.mark.parametrize("options", TRANSPOSED, ids=str)
-def test_transposed_convolutions(options):
+def test_transposed_convolutions(monkeypatch, options, piece):
+    monkeypatch.setattr(layers, "_PIECE", piece)
     layer = layer_of(nn.ConvTranspose2d, options)
     assert_layer_is_right(layer, random(5, layer.in_channels, 5, 6))
 
@@ -290,10 +294,16 @@ def convolutions(draw):
     )
 
 
-@given(convolutions())
-@settings(derandomize=True, deadline=None, max_examples=100)
-def test_convolutions_of_any_shape(case):
-    assert_layer_is_right(*case)
+@given(convolutions(), st.sampled_from([1, 300, 2**18]))
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_convolutions_of_any_shape_in_pieces_of_any_size(case, piece):
+    layer, x = case
+    module = nn.Sequential(layer, nn.Tanh())
+    gradients = gradients_of(module, squared_error, x, random(*module(x).shape, seed=1))
+    assume(bool(gradients.any(1).all()))  # a gradient of zero, from padding alone, is on no side of a threshold
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers, "_PIECE", piece)
+        assert_layer_is_right(*case)
 
 
 # Models that are not a chain of such layers
@@ -410,6 +420,19 @@ def with_parameter_added(place):
     return chain(place)
 
 
+def with_layer_added(place):
+    place.adapter = nn.Linear(3, 3)
+    return chain(place)
+
+
+def bias_first():
+    layer = nn.Linear(4, 4)
+    weight = layer.weight
+    del layer.weight
+    layer.register_parameter("weight", weight)
+    return chain(layer)
+
+
 # Everything that the rules do not cover must be recognised ...
 WITHOUT_RULE = {
     "LayerNorm": lambda: chain(nn.LayerNorm(4)),
@@ -429,6 +452,9 @@ WITHOUT_RULE = {
     "weight_norm as it was": lambda: weight_normed(nn.utils.weight_norm),
     "a parameter added to a layer": lambda: with_parameter_added(nn.Linear(4, 4)),
     "a parameter added to an activation": lambda: with_parameter_added(nn.Tanh()),
+    "a layer added to a layer": lambda: with_layer_added(nn.Linear(4, 4)),
+    "a layer added to an activation": lambda: with_layer_added(nn.Tanh()),
+    "bias in front of weight": bias_first,
     "a parameter added to a block": lambda: with_parameter_added(nn.Sequential()),
     "attention": lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True),
 }
@@ -648,6 +674,67 @@ def test_weighted_sums_replace_what_they_find_or_add_to_it(weighted, outputs, fo
     assert torch.allclose(sums, weights @ gradients)
     part.add_weighted(weights, sums, beta=1)
     assert torch.allclose(sums, 2 * weights @ gradients)
+
+
+@pytest.fixture
+def poisoned_memory(monkeypatch):
+    """Whatever is not written is NaN."""
+    empty = torch.Tensor.new_empty
+
+    def poisoned(*args, **options):
+        return empty(*args, **options).fill_(math.nan)
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", poisoned)
+
+
+@pytest.mark.parametrize("clipped", ["none", "half", "all"])
+@pytest.mark.parametrize("bound", [float, partial(torch.tensor, dtype=torch.float64)], ids=["number", "tensor"])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_two_sums_of_disjoint_examples(poisoned_memory, name, swapped, bound, clipped):
+    module, x, y, losses = examples(name, 6)
+    rows = gradients_of(module, losses, x, y)
+    c = middle(rows) * {"none": 1e3, "half": 1, "all": 1e-3}[clipped]
+    queries, expected = five_queries(c)
+    pair = [q._replace(bound=bound(q.bound)) for q in queries if q.name in ("clipped", "direction")]
+    sums = clipped_sums(FlatModel(module), losses, x, y, pair[::-1] if swapped else pair, 4)
+    for query in pair:
+        truth = expected(rows)[query.name]
+        assert torch.allclose(sums[query.name], truth, rtol=0, atol=1e-10 * query.bound), query.name
+
+
+@pytest.mark.parametrize("bounds", [(0.1, 0.0), (1e30, 1e-11), (math.inf, 1.0), (1.0, math.inf), (math.inf, math.inf)])
+def test_two_sums_whose_bounds_have_no_use_for_a_ratio(poisoned_memory, bounds):
+    module, x, y, losses = examples("bag_of_words", 6)
+    rows = gradients_of(module, losses, x, y)
+    queries = [Query(str(i), "vector", lambda n: n.new_ones(n.shape), b, 1.0) for i, b in enumerate(bounds)]
+    sums = clipped_sums(FlatModel(module), losses, x, y, queries, 4)
+    for i, b in enumerate(bounds):
+        truth = (rows * (b / rows.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+        assert torch.allclose(sums[str(i)], truth, atol=1e-10), b
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+def test_nothing_is_left_of_what_was_in_memory(poisoned_memory, batch):
+    for build in (*WITHOUT_RULE.values(), *UNUSUAL.values()):
+        module, x, y = unusual(build)
+        sums = clipped_sums(FlatModel(module), squared_error, x[:batch], y[:batch], [clip(0.1)], 2)
+        assert bool(sums["clipped"].isfinite().all())
+
+
+def test_parts_that_leave_a_parameter_out_are_refused():
+    def all_but_the_last(*arguments):
+        return fused(*arguments)[:-1]
+
+    model = FlatModel(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
+    with pytest.raises(TypeError, match="Sequential: a parameter has no gradient"):
+        clipped_sums(model, squared_error, torch.ones(3, 4), torch.ones(3, 4), [clip(0.1)], 3, all_but_the_last)
+
+
+def test_as_many_targets_as_inputs_are_expected():
+    model = FlatModel(nn.Sequential(nn.Linear(4, 4)))
+    with pytest.raises(ValueError, match="zip"):
+        clipped_sums(model, squared_error, torch.ones(4, 4), torch.ones(8, 4), [clip(0.1)], 4)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from report_helpers import made_up_spec, small_store, write_run
 
 from dp_bench.report import draw, figures, privacy_figures
@@ -212,9 +213,16 @@ def test_files(results: Results, store: Path, tmp_path: Path) -> None:
     draw.save_all(charts, tmp_path)
     assert (tmp_path / "metric_mnist_k5.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "grid_mnist_k5.pdf").read_bytes().startswith(b"%PDF")
-    first = (tmp_path / "metric_mnist_k5.pdf").read_bytes()
+    files = [tmp_path / "metric_mnist_k5.pdf", tmp_path / "metric_mnist_k5.png"]
+    first = [file.read_bytes() for file in files]
     draw.save(charts[0], tmp_path)
-    assert (tmp_path / "metric_mnist_k5.pdf").read_bytes() == first
+    assert [file.read_bytes() for file in files] == first
+    with Image.open(tmp_path / "grid_mnist_k5.png") as picture:
+        assert picture.info["dpi"] == pytest.approx((160, 160), abs=0.1)
+        found = picture.convert("RGB").getcolors()
+    assert found is not None
+    colours = {colour for _, colour in found}
+    assert {(255, 255, 255), (244, 244, 244)} <= colours  # a palette must not make white of what was not run
 
 
 def test_strategies_differ_without_colour() -> None:

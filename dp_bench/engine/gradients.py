@@ -20,7 +20,7 @@ _WITHOUT_PARAMETERS = {
 }
 
 Losses = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> one loss per example [B]
-Gradients = Callable[[FlatModel, Losses, Tensor, Tensor], Sequence[tuple[slice, Part]]]  # of all parameters
+Gradients = Callable[[FlatModel, Losses, Tensor, Tensor], Sequence[tuple[slice, Part]]]  # each parameter once
 
 
 def fastest(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
@@ -112,6 +112,8 @@ def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | N
     Anything else, hooks included, could use a parameter where this engine does not look, and its norms would be wrong.
     """
     if module._forward_hooks or module._forward_pre_hooks:
+        return None
+    if type(module) is not nn.Sequential and module._modules:
         return None
     if module._parameters and rule_for(module) is None:
         return None

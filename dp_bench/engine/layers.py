@@ -24,7 +24,7 @@ class FlattenChannelsLast(nn.Module):
 
 def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], Part] | None:
     """(input, output gradient) -> the gradients of weight and bias, or None for a layer without a rule of its own."""
-    if layer._parameters.keys() != {"weight", "bias"}:  # a parameter that somebody added must be in the sums too
+    if [*layer._parameters] != ["weight", "bias"]:  # somebody added one, or put them in another order
         return None
     if type(layer) is nn.Linear:
         return lambda a, d: _linear(layer, a, d)
@@ -54,7 +54,8 @@ def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor
     windows = _windows(layer, images, d.shape[2:])
     b, groups, _, _, *patch = windows.shape
     positions, size, outputs = d.shape[2:].numel(), math.prod(patch), d.shape[1] // groups
-    # A copy is fast along what lies together: all channels of a patch's row, or of a single channel the positions.
+    # A copy is fast along what lies together: all channels of a patch's row, or of a single channel, at stride 1, the
+    # positions.
     positions_last = images.shape[1] == 1
     if positions_last:
         windows = windows.permute(0, 1, 4, 5, 6, 2, 3)

@@ -11,6 +11,8 @@ from dp_bench.engine.gradients import Gradients, Losses, fastest
 from dp_bench.engine.parts import Part
 from dp_bench.queries import Query, bounded_weights
 
+_LARGE_RATIO = 1e6
+
 
 def clipped_sums(
     model: FlatModel,
@@ -30,26 +32,34 @@ def clipped_sums(
     scalars = [q for q in queries if q.kind == "scalar"]
     vector_sums = model.params.new_empty(len(vectors), model.params.numel())
     scalar_sums = model.params.new_zeros(len(scalars), dtype=torch.float64)
-    two_bounds = len(vectors) == 2 and all(q.noise_multiplier > 0 for q in vectors)  # without noise it may be infinite
-    ratio = torch.as_tensor(vectors[0].bound / vectors[1].bound).to(scalar_sums) if two_bounds else None
-    if len(inputs) == 0:
-        vector_sums.zero_()  # otherwise the first micro-batch overwrites what it finds there
-    for start in range(0, len(inputs), micro_batch):
-        x, y = (t[start : start + micro_batch] for t in (inputs, targets))
+    ratio = _ratio_of_bounds(vectors, scalar_sums) if len(vectors) == 2 else None
+    for i, (x, y) in enumerate(zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True)):
+        if len(x) == 0:  # an empty tensor splits into one empty piece
+            vector_sums.zero_()
+            continue
         parts = gradients(model, losses, x, y)
         norms = torch.stack([part.squared_norms() for _, part in parts]).sum(0).sqrt()
         _drop_non_finite(parts, norms)
         if vectors:
             weights = _disjoint(torch.stack([bounded_weights(q, norms) for q in vectors]), ratio)
             weights = weights.to(vector_sums.dtype)
-            for where, part in parts:
-                part.add_weighted(weights, vector_sums[:, where], beta=float(start > 0))
+            if sum(where.stop - where.start for where, _ in parts) != model.params.numel():
+                raise TypeError(f"{type(model.module).__name__}: a parameter has no gradient, or two")
+            for where, part in parts:  # the first time they overwrite what happens to be in memory
+                part.add_weighted(weights, vector_sums[:, where], beta=float(i > 0))
         for total, query in zip(scalar_sums, scalars, strict=True):
             total += bounded_weights(query, norms).sum()
     if ratio is not None:
         vector_sums[0].addcmul_(vector_sums[1], ratio)
     sums = {q.name: s for q, s in zip(vectors, vector_sums, strict=True)}
     return sums | {q.name: s for q, s in zip(scalars, scalar_sums, strict=True)}
+
+
+def _ratio_of_bounds(queries: Sequence[Query], like: Tensor) -> Tensor:
+    """Of the first to the second, or 0 where it is too large to multiply a sum by: any ratio will do."""
+    first, second = (like.new_ones(()) * query.bound for query in queries)
+    ratio = first / second
+    return ratio.where(ratio < _LARGE_RATIO, 0.0)
 
 
 def _disjoint(weights: Tensor, ratio: Tensor | None) -> Tensor:

@@ -73,9 +73,12 @@ def save(chart: Chart, folder: Path) -> None:
         _lay_out(figure)
         with io.BytesIO() as buffer:
             figure.savefig(buffer, format="png")
-            # A palette of 256 colours: nobody sees the difference, and the page is a quarter as large.
-            picture = Image.open(buffer).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE)
-        picture.save(folder / f"{chart.name}.png", optimize=True)
+            picture = Image.open(buffer).convert("RGB")
+        # 256 colours, each a mean of close ones: the page is a third as large, and a heat map's cells stay distinct.
+        dpi = matplotlib.rcParams["savefig.dpi"]
+        picture.quantize(method=Image.Quantize.MEDIANCUT).save(
+            folder / f"{chart.name}.png", optimize=True, dpi=(dpi, dpi)
+        )
         # No date inside: the same runs give the same file.
         figure.savefig(folder / f"{chart.name}.pdf", metadata={"CreationDate": None, "Title": chart.caption})
 
