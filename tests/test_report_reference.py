@@ -34,9 +34,9 @@ def test_a_command_names_the_run_that_it_gives_again(tmp_path: Path) -> None:
             write_run(tmp_path, spec, [0.1, 0.9])
     collection = collect(tmp_path, "verify")
     (section,) = sections(collection.runs)
-    table = commands.table(section.results)
+    table = commands.table(section.results, section.runs)
     given = set()
-    for _, command in table.rows:
+    for *_, command in table.rows:
         program, verb, *overrides = shlex.split(command)
         assert (program, verb) == ("dp-bench", "run")
         given |= {str(spec.folder) for spec in specs(composed(*overrides, "dataset.stand_in=true"))}
@@ -49,7 +49,7 @@ def test_a_variant_is_repeated_as_it_was(tmp_path: Path) -> None:
     variant = "strategy.momentum=0,privacy.delta=1e-06,data=subset"
     write_run(tmp_path, made_up_spec(variant=variant, profile="verify", lr=0.3162), [0.1, 0.9])
     (section,) = sections(collect(tmp_path, "verify").runs)
-    ((_, command),) = commands.table(section.results).rows
+    ((*_, command),) = commands.table(section.results, section.runs).rows
     assert "strategy.momentum=0 privacy.delta=1e-06 " in command
     assert "data=subset" not in command
 

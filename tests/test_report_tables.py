@@ -105,7 +105,7 @@ def test_scorecard_tables(results: Results) -> None:
         *("MNIST", "Online", "5", "3", "ρ = 0.316", "91.19 ± 0.51", "ρ = 0.3162", "91.19 ± 0.51"),
         *("3", "3/5", "0.00", "0.0", "reproduced (tuned)", ""),
     )
-    lines = {row[:2]: row[2:] for row in score_tables.summary(tallies(scores)).rows}
+    lines = {row[:2]: row[2:] for row in score_tables.summary(tallies(scores), "").rows}
     assert lines["MNIST", "Online"] == ("12", "2", "", "10", "0.0")  # reproduced, not searched, not run, median
     assert lines["Fashion MNIST", "FixedQuantile"] == ("12", "1", "", "11", "")
     assert "3 have been run" not in score_tables.headline(scores)

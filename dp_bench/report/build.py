@@ -88,7 +88,7 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
 
     comparison = Part("Scorecard", score_tables.explanations(sums))
     comparison.items = [
-        score_tables.summary(sums),
+        score_tables.summary(sums, budget),
         *_named(charts, "deviations_"),
         *([score_tables.ranking(orders, budget)] if any(order.verdict != NOT_RUN for order in orders) else []),
         score_tables.full(scores, budget),
@@ -123,7 +123,7 @@ def _chapter(collection: Collection, section: Section, accountants: Names[str]) 
     coverage.paragraphs = provenance.not_begun(results) if not section.slug else []
     diverged = provenance.divergences(results, section.runs)
     coverage.items += [diverged] if diverged else []
-    again = commands.table(results)
+    again = commands.table(results, section.runs)
     coverage.items += [again] if len(again.rows) <= _COMMANDS_WORTH_LISTING else []
 
     return Chapter(

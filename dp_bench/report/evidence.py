@@ -108,6 +108,7 @@ def comparisons_table(results: Results) -> Table:
             budget_words(results.values()),
         ),
         text_columns=frozenset({0, 1}),
+        guarantees=guarantees([g for key, g in results.items() if key.dataset == dataset] for dataset, *_ in found),
     )
 
 

@@ -185,7 +185,7 @@ def heat_maps(results: Results, dataset: str, k: int) -> Chart | None:
     caption = f"{names.dataset(dataset)}, k = {k}: the grid of FixedThreshold, {names.metric_axis(dataset)}, mean over "
     caption += "seeds. Star: our best, ring: the published best, hatched: every run diverged. "
     return _several(
-        f"grid_{dataset}_k{k}", caption + budget_words(mine.values()), panels, share_y=True, panel_size=(3.6, 2.8)
+        f"grid_{dataset}_k{k}", caption + budget_words(mine.values()), panels, share_y=True, panel_size=(4.4, 3.2)
     )
 
 

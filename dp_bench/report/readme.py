@@ -10,8 +10,10 @@ from dp_bench.report import names
 from dp_bench.report.commands import departures
 from dp_bench.report.guarantee import no_guarantees
 from dp_bench.report.results import Section
+from dp_bench.report.score_tables import headline
 from dp_bench.report.scorecard import NOT_RUN, VERDICTS, Score, scorecard
 from dp_bench.strategies import STRATEGIES
+from dp_bench.tasks import TASKS
 
 START, END = "<!-- results: written by dp-bench report -->", "<!-- end of results -->"
 _COLUMNS = ("data set", "strategy", "ε", "published", "here", "verdict", "seeds", "all cells run")
@@ -42,16 +44,18 @@ def block(sections: Sequence[Section]) -> str:
     lines = ["| " + " | ".join(_COLUMNS) + " |", "| --- | --- | --: | --: | --: | --- | --: | --- |"]
     notes: dict[str, None] = {}
     others: dict[str, None] = {}
+    units: dict[str, None] = {}
     for section in sections:
         rows, readings = _rows(section), _readings(section)
         if rows and readings and section.slug:
             others |= dict.fromkeys(f"`{' '.join(choices)}`" for choices in readings)
         elif rows:
             lines += rows
+            units |= dict.fromkeys(_unit(dataset) for dataset in section.variants)
             notes |= dict.fromkeys(_notes(section))
     if others:
         notes[f"Other readings of the paper that were run on some of these cells: {', '.join(others)}."] = None
-    return "\n".join([*lines, "", *(f"{note}\n" for note in notes)])
+    return "\n".join([*lines, "", f"{'; '.join(units)}.\n", *(f"{note}\n" for note in notes)])
 
 
 def _readings(section: Section) -> list[tuple[str, ...]]:
@@ -95,8 +99,17 @@ def _row(members: list[Score]) -> tuple[str, ...]:
     )
 
 
+def _unit(dataset: str) -> str:
+    better = "higher" if TASKS[dataset].higher_is_better else "lower"
+    return f"{names.dataset(dataset)}: {names.metric_axis(dataset)}, {better} is better"
+
+
 def _notes(section: Section) -> list[str]:
-    notes = no_guarantees(list(section.results.values()))
+    scores = [
+        score for score in scorecard(section.results) if not section.slug or score.cell.dataset in section.variants
+    ]
+    notes = [("Emulated data: " if section.slug else "") + headline(scores)]
+    notes += no_guarantees(list(section.results.values()))
     for grid in section.results.values():
         if grid.facts["source_kind"] != "complete":
             caveats = "; ".join(json.loads(grid.facts["caveats"]))

@@ -22,7 +22,7 @@ from dp_bench.report.table import Table
 from dp_bench.strategies import STRATEGIES
 
 
-def summary(tallies: Sequence[Tally]) -> Table:
+def summary(tallies: Sequence[Tally], budget: str) -> Table:
     """A line per data set and strategy."""
     used = [verdict for verdict in VERDICTS if any(tally.counts[verdict] for tally in tallies)]
     rows = []
@@ -36,6 +36,7 @@ def summary(tallies: Sequence[Tally]) -> Table:
         "pooled standard deviations, positive where ours is better.",
         ("data set", "strategy", "cells", *used, "median"),
         tuple(rows),
+        notes=(budget,),
         text_columns=frozenset({0, 1}),
     )
 
@@ -52,7 +53,7 @@ def headline(scores: Sequence[Score]) -> str:
         f"Of {len(values)} published results (values or divergences at k = 5 and 9), {_have_been_run(len(run))}: "
         f"{counts[REPRODUCED]} reproduced, {counts[BETTER]} better, {counts[WORSE]} worse than published{rest}"
         f"{_of_them_tuned(run)}. {_divergences(values)}"
-    )
+    ).rstrip()
 
 
 def _have_been_run(count: int) -> str:
@@ -70,6 +71,8 @@ def _of_them_tuned(run: Sequence[Score]) -> str:
 
 def _divergences(values: Sequence[Score]) -> str:
     published = [score for score in values if score.cell.status == "diverged"]
+    if not published:
+        return ""
     run = [score for score in published if score.verdict != NOT_RUN]
     if not run:
         return f"None of the {len(published)} published divergences among them has been run."

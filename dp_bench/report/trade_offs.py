@@ -8,6 +8,7 @@ from typing import Any
 
 from dp_bench.errors import UserError
 from dp_bench.report import names
+from dp_bench.report.commands import overrides
 from dp_bench.report.numbers import columns
 from dp_bench.sealed import read_sealed
 
@@ -47,4 +48,9 @@ def _measured_on(facts: Mapping[str, Any]) -> str:
     words += f"noise multiplier {facts['noise_multiplier']:.4g}, mean of {facts['draws']} draws."
     words += f" It diverged at {facts['diverged']}." if facts["diverged"] else ""
     words += f" Departs from the protocol: {variant}." if variant != "default" else ""
-    return words + (f" Data: {'; '.join(caveats)}." if caveats else "")
+    words += f" Data: {'; '.join(caveats)}." if caveats else ""
+    k, epsilon = protocol["grid"]["k"], protocol["privacy"]["epsilon"]
+    chosen = overrides(
+        protocol["profile"], protocol["dataset"]["name"], strategy, protocol["hyperparameters"], k, epsilon, variant
+    )
+    return words + f" Again: dp-bench trade-off {' '.join(chosen)}, at commit {str(facts.get('commit'))[:7]}."
