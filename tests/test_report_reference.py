@@ -49,7 +49,9 @@ def test_a_variant_is_repeated_as_it_was(tmp_path: Path) -> None:
     variant = "strategy.momentum=0,privacy.delta=1e-06,data=subset"
     write_run(tmp_path, made_up_spec(variant=variant, profile="verify", lr=0.3162), [0.1, 0.9])
     (section,) = sections(collect(tmp_path, "verify").runs)
-    ((*_, command),) = commands.table(section.results, section.runs).rows
+    ((_, commit, command),) = commands.table(section.results, section.runs).rows
+    assert commit == "0123456"
+    assert commands.short(f"{commit}789+") == f"{commit}+"  # a tree with changes is no commit, and must not pass as one
     assert "strategy.momentum=0 privacy.delta=1e-06 " in command
     assert "data=subset" not in command
 

@@ -113,11 +113,9 @@ def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | N
     """
     if module._forward_hooks or module._forward_pre_hooks:
         return None
-    if type(module) is not nn.Sequential and module._modules:
-        return None
-    if module._parameters and rule_for(module) is None:
-        return None
     if type(module) is nn.Sequential:
+        if module._parameters:
+            return None
         chain: list[tuple[str, nn.Module]] = []
         for child, layer in module._modules.items():  # named_children() would leave out a layer's second use
             assert layer is not None
@@ -127,7 +125,11 @@ def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | N
             chain += inner
         owners = [id(p) for _, layer in chain for p in layer.parameters()]
         return chain if len(owners) == len(set(owners)) else None
+    if module._modules:
+        return None
+    if rule_for(module) is not None:
+        return [(name, module)]
     known = type(module) in _WITHOUT_PARAMETERS and not getattr(module, "inplace", False)
     if type(module) is nn.Flatten:
         known = module.start_dim == 1
-    return [(name, module)] if known or rule_for(module) is not None else None
+    return [(name, module)] if known and not module._parameters else None

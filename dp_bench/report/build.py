@@ -17,7 +17,7 @@ from dp_bench.report.chart import Chart
 from dp_bench.report.collect import Collection
 from dp_bench.report.guarantee import budget_words
 from dp_bench.report.results import Section, sections
-from dp_bench.report.scorecard import NOT_RUN, rankings, scorecard, tallies
+from dp_bench.report.scorecard import NOT_RUN, rankings, section_scores, tallies
 from dp_bench.report.table import Table
 
 # A whole sweep is run again by its own command, not point by point.
@@ -78,9 +78,7 @@ def build(collection: Collection, variant: str | None, accountants: Names[str]) 
 def _chapter(collection: Collection, section: Section, accountants: Names[str]) -> Chapter:
     results = section.results
     datasets = list(dict.fromkeys(key.dataset for key in results))
-    scores = scorecard(results)
-    if section.slug:  # the main protocol says what was never run; another one speaks of the data sets it was tried on
-        scores = [score for score in scores if score.cell.dataset in datasets]
+    scores = section_scores(section)
     sums, orders = tallies(scores), rankings(scores)
     accounts = privacy.accounts(results, accountants)
     budget = budget_words(results.values())

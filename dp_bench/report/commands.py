@@ -20,7 +20,7 @@ def table(results: Results, runs: pd.DataFrame) -> Table:
             seeds: dict[str, list[str]] = {}
             for folder in point.folders:
                 seeds.setdefault(commits[folder], []).append(folder.rsplit("/seed", 1)[1])
-            rows += [(_name(grid), commit[:7], command(grid, point, members)) for commit, members in seeds.items()]
+            rows += [(_name(grid), short(commit), command(grid, point, members)) for commit, members in seeds.items()]
             meanings += [*guarantees([[grid]])] * len(seeds)
     return Table(
         "commands",
@@ -65,6 +65,11 @@ def overrides(
 def departures(variant: str) -> list[str]:
     """A variant is a list of overrides, but for what the data themselves decide."""
     return [choice for choice in variant.split(",") if choice != "default" and not choice.startswith("data=")]
+
+
+def short(commit: str) -> str:
+    """A commit's first digits, and the "+" of a tree that was changed since."""
+    return commit[:7] + "+" * commit.endswith("+")
 
 
 def _name(grid: Grid) -> str:

@@ -11,7 +11,7 @@ from dp_bench.report.commands import departures
 from dp_bench.report.guarantee import no_guarantees
 from dp_bench.report.results import Section
 from dp_bench.report.score_tables import headline
-from dp_bench.report.scorecard import NOT_RUN, VERDICTS, Score, scorecard
+from dp_bench.report.scorecard import NOT_RUN, VERDICTS, Score, section_scores
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
@@ -46,13 +46,14 @@ def block(sections: Sequence[Section]) -> str:
     others: dict[str, None] = {}
     units: dict[str, None] = {}
     for section in sections:
-        rows, readings = _rows(section), _readings(section)
+        scores, readings = section_scores(section), _readings(section)
+        rows = _rows(scores)
         if rows and readings and section.slug:
             others |= dict.fromkeys(f"`{' '.join(choices)}`" for choices in readings)
         elif rows:
             lines += rows
             units |= dict.fromkeys(_unit(dataset) for dataset in section.variants)
-            notes |= dict.fromkeys(_notes(section))
+            notes |= dict.fromkeys(_notes(section, scores))
     if others:
         notes[f"Other readings of the paper that were run on some of these cells: {', '.join(others)}."] = None
     return "\n".join([*lines, "", f"{'; '.join(units)}.\n", *(f"{note}\n" for note in notes)])
@@ -68,14 +69,14 @@ def _choices(variant: str) -> list[str]:
     return [choice for choice in departures(variant) if "emulate_size" not in choice]
 
 
-def _rows(section: Section) -> list[str]:
-    scores = [
+def _rows(scores: Sequence[Score]) -> list[str]:
+    run = [
         score
-        for score in scorecard(section.results)
+        for score in scores
         if score.verdict != NOT_RUN and score.cell.status != "point" and STRATEGIES[score.cell.strategy].private
     ]
     groups: dict[tuple[str, str], list[Score]] = {}
-    for score in scores:
+    for score in run:
         groups.setdefault((score.cell.dataset, score.cell.strategy), []).append(score)
     return ["| " + " | ".join(_row(members)) + " |" for members in groups.values()]
 
@@ -104,10 +105,7 @@ def _unit(dataset: str) -> str:
     return f"{names.dataset(dataset)}: {names.metric_axis(dataset)}, {better} is better"
 
 
-def _notes(section: Section) -> list[str]:
-    scores = [
-        score for score in scorecard(section.results) if not section.slug or score.cell.dataset in section.variants
-    ]
+def _notes(section: Section, scores: Sequence[Score]) -> list[str]:
     notes = [("Emulated data: " if section.slug else "") + headline(scores)]
     notes += no_guarantees(list(section.results.values()))
     for grid in section.results.values():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dp_bench import published
-from dp_bench.report.results import Grid, Key, Point, Results
+from dp_bench.report.results import Grid, Key, Point, Results, Section
 from dp_bench.report.statistics import pooled_sd
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -68,6 +68,15 @@ class Score:
 def scorecard(results: Results) -> list[Score]:
     """A score a published cell, in the paper's order."""
     return [_score(cell, results.get(_key(cell))) for cell in published.cells()]
+
+
+def section_scores(section: Section) -> list[Score]:
+    """The main protocol says what was never run; another one speaks of the data sets it was tried on."""
+    scores = scorecard(section.results)
+    if not section.slug:
+        return scores
+    tried = {key.dataset for key in section.results}
+    return [score for score in scores if score.cell.dataset in tried]
 
 
 def _key(cell: published.Cell) -> Key:

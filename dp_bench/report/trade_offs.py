@@ -8,7 +8,7 @@ from typing import Any
 
 from dp_bench.errors import UserError
 from dp_bench.report import names
-from dp_bench.report.commands import overrides
+from dp_bench.report.commands import overrides, short
 from dp_bench.report.numbers import columns
 from dp_bench.sealed import read_sealed
 
@@ -53,4 +53,5 @@ def _measured_on(facts: Mapping[str, Any]) -> str:
     chosen = overrides(
         protocol["profile"], protocol["dataset"]["name"], strategy, protocol["hyperparameters"], k, epsilon, variant
     )
-    return words + f" Again: dp-bench trade-off {' '.join(chosen)}, at commit {str(facts.get('commit'))[:7]}."
+    commit = short(facts.get("commit") or "unknown")
+    return words + f" Again: dp-bench trade-off {' '.join(chosen)}, at commit {commit}."
