@@ -33,26 +33,26 @@ def normal(like: Tensor, scale: float | Tensor, stream: Stream) -> Tensor:
     example away, on the paper's loosest grids 29 times as often as delta = 1e-5 allows.
     """
     half = (like.numel() + 1) // 2
-    pairs = like.new_empty(2 * half)
+    pairs = stream.uniform(2 * half, like.dtype)
     first, second = pairs[:half], pairs[half:]
-    radius = _fine_uniform(half, like, stream).log_().mul_(-2).sqrt_().mul_(scale)
-    angle = torch.mul(stream.uniform(half, like.dtype), 2 * math.pi, out=second)
+    _refine(first, stream)
+    radius = first.log().mul_(-2).sqrt_().mul_(scale)
+    angle = second.mul_(2 * math.pi)
     torch.cos(angle, out=first).mul_(radius)
     angle.sin_().mul_(radius)
     return pairs[: like.numel()].view(like.shape)
 
 
-def _fine_uniform(size: int, like: Tensor, stream: Stream) -> Tensor:
-    """Uniform in (0, 1), with 12 bits or more at any size, the smallest too: they are the tail."""
-    if like.device.type != "cpu":  # a GPU draws doubles in no time, and would have to wait for the indices
-        return _above_zero(size, stream).to(like.dtype).clamp_(max=1 - torch.finfo(like.dtype).eps / 2)
-    # Half the cost on a CPU: single precision, and what lies below 2^-20, if anything does, drawn again there.
-    values = stream.uniform(size, like.dtype)
-    in_numpy = values.numpy()  # the same memory: faster than torch's `amin` and `nonzero`
+def _refine(uniforms: Tensor, stream: Stream) -> None:
+    """Give them 12 bits or more at any size in (0, 1), the smallest too: they are the tail."""
+    if uniforms.device.type != "cpu":  # a GPU draws doubles in no time, and would have to wait for the indices
+        uniforms.copy_(_above_zero(len(uniforms), stream)).clamp_(max=1 - torch.finfo(uniforms.dtype).eps / 2)
+        return
+    # Half the cost on a CPU: what lies below 2^-20, if anything does, is drawn again there.
+    in_numpy = uniforms.numpy()  # the same memory: faster than torch's `amin` and `nonzero`
     if in_numpy.min(initial=1) < 2**-20:
         small = np.flatnonzero(in_numpy < 2**-20)
         in_numpy[small] = _above_zero(len(small), stream).mul_(2**-20)
-    return values
 
 
 def _above_zero(size: int, stream: Stream) -> Tensor:

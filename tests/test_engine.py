@@ -14,7 +14,7 @@ from torch import nn
 from dp_bench import models
 from dp_bench.engine import FlatModel, clipped_sums, layers
 from dp_bench.engine.gradients import _chain, fastest, fused, general, one_by_one, opacus
-from dp_bench.engine.parts import Materialised, OuterProduct
+from dp_bench.engine.parts import Materialised, OuterProduct, Weights
 from dp_bench.queries import Query
 
 MODELS = {
@@ -670,9 +670,9 @@ def test_weighted_sums_replace_what_they_find_or_add_to_it(weighted, outputs, fo
     weights = torch.zeros(queries, 9, dtype=torch.float64)
     weights[:, list(weighted)] = random(queries, len(weighted), seed=2)
     sums = torch.full((queries, gradients.shape[1]), math.nan, dtype=torch.float64)
-    part.add_weighted(weights, sums, beta=0)
+    part.add_weighted(Weights.of(weights), sums, beta=0)
     assert torch.allclose(sums, weights @ gradients)
-    part.add_weighted(weights, sums, beta=1)
+    part.add_weighted(Weights.of(weights), sums, beta=1)
     assert torch.allclose(sums, 2 * weights @ gradients)
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from dp_bench import streams
 from dp_bench.engine import FlatModel, clipped_sums
-from dp_bench.noise import _fine_uniform, release
+from dp_bench.noise import _refine, release
 from dp_bench.queries import Query
 
 # Streams are fixed, so nothing here is flaky; thresholds are those that right noise misses once in a million, and a
@@ -175,13 +175,14 @@ def test_noise_depends_on_the_stream_alone():
 
 
 class Scripted:
-    """A stream that draws what a test wants."""
+    """A stream that draws what a test wants: a number, or one for the first half and one for the second."""
 
     def __init__(self, *draws):
         self.draws = list(draws)
 
     def uniform(self, size, dtype):
-        return torch.full((size,), self.draws.pop(0), dtype=dtype)
+        draw = torch.tensor(self.draws.pop(0), dtype=dtype).view(-1)
+        return draw.repeat_interleave(size // len(draw))
 
 
 @pytest.mark.parametrize("radius", [2**-32, 0.5, 1 - 2**-24])
@@ -190,13 +191,17 @@ def test_no_noise_is_zero(radius, angle):
     """At no number that a stream draws, the smallest and the largest included."""
     query = Query("gradient", "vector", ones, 1.0, 1.0)
     again = [0.5] if radius < 2**-20 else []
-    noise = release({"gradient": torch.zeros(2)}, [query], 1, Scripted(radius, *again, angle))["gradient"]
+    noise = release({"gradient": torch.zeros(2)}, [query], 1, Scripted([radius, angle], *again))["gradient"]
     assert (noise != 0).all()
 
 
 def test_nor_where_a_gpu_draws_in_double():
-    on_gpu = SimpleNamespace(device=SimpleNamespace(type="cuda"), dtype=torch.float32)
-    assert _fine_uniform(3, on_gpu, Scripted(2.0**-53)).tolist() == [1 - 2**-24] * 3
+    class OnGpu(torch.Tensor):
+        device = SimpleNamespace(type="cuda")
+
+    uniforms = torch.zeros(3).as_subclass(OnGpu)
+    _refine(uniforms, Scripted(2.0**-53))
+    assert uniforms.tolist() == [1 - 2**-24] * 3
 
 
 def test_nothing_gets_no_noise():
@@ -208,7 +213,7 @@ def test_nothing_gets_no_noise():
 def test_the_tail_reaches_past_single_precision():
     """A float32 `randn` ends at 5.77 standard deviations, which delta = 1e-5 does not forgive."""
     query = Query("gradient", "vector", ones, 1.0, 1.0)
-    stream = Scripted(0.0, 1 - 2**-53, 0.0)  # the smallest radius' uniform, drawn again as small as can be; the angle
+    stream = Scripted(0.0, 1 - 2**-53)  # radius' uniform and angle as small as can be, and the former drawn again so
     noise = release({"gradient": torch.zeros(1000)}, [query], 1, stream)["gradient"]
     radius = noise[:500].square().add(noise[500:].square()).sqrt()
     assert radius.tolist() == pytest.approx([math.sqrt(2 * (20 + 53) * math.log(2))] * 500, rel=1e-5)

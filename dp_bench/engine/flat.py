@@ -22,6 +22,7 @@ class FlatModel:
         named = list(module.named_parameters())
         self.params = torch.empty(sum(p.numel() for _, p in named), dtype=named[0][1].dtype, device=device)
         self.slices: dict[str, slice] = {}
+        self.layers: dict[str, slice] = {}  # a layer's own parameters, which are neighbours
         start = 0
         for name, parameter in named:
             where = slice(start, start + parameter.numel())
@@ -31,16 +32,9 @@ class FlatModel:
             parameter.requires_grad_(False)
             parameter.data = view
             self.slices[name] = where
+            layer = name.rpartition(".")[0]
+            self.layers[layer] = slice(self.layers.get(layer, where).start, where.stop)
             start = where.stop
-
-    def layer_slice(self, layer: str) -> slice:
-        """Where a layer keeps its own parameters, which are neighbours: weight, then bias if there is one."""
-        own = [
-            self.slices[name]
-            for name in (f"{layer}.{p}".lstrip(".") for p in ("weight", "bias"))
-            if name in self.slices
-        ]
-        return slice(own[0].start, own[-1].stop)
 
 
 def shaped(flat: Tensor, shape: torch.Size) -> Tensor:

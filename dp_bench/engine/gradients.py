@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dp_bench.engine.flat import FlatModel, flattened
-from dp_bench.engine.layers import FlattenChannelsLast, rule_for
+from dp_bench.engine.layers import FlattenChannelsLast, Rule, rule_for
 from dp_bench.engine.parts import Materialised, Part
 
 # Layers that treat examples independently, use no parameters and overwrite nothing. Of others that is not known.
@@ -21,6 +21,7 @@ _WITHOUT_PARAMETERS = {
 
 Losses = Callable[[Tensor, Tensor], Tensor]  # outputs, targets -> one loss per example [B]
 Gradients = Callable[[FlatModel, Losses, Tensor, Tensor], Sequence[tuple[slice, Part]]]  # each parameter once
+Chain = list[tuple[str, nn.Module, Rule | None]]  # layers, and the rules of those that have parameters
 
 
 def fastest(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Sequence[tuple[slice, Part]]:
@@ -40,7 +41,7 @@ def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> 
 
 
 def _along(
-    chain: Sequence[tuple[str, nn.Module]], model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor
+    chain: Chain, model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor
 ) -> Sequence[tuple[slice, Part]]:
     """One forward and one backward pass; no weight gradient is computed that is not per example.
 
@@ -49,9 +50,8 @@ def _along(
     x = inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs
     recorded = []
     with torch.enable_grad():
-        for name, layer in chain:
+        for name, layer, rule in chain:
             a, x = x, layer(x)
-            rule = rule_for(layer)
             if rule is not None:
                 x = x if x.requires_grad else x.requires_grad_()
                 recorded.append((name, rule, a.detach(), x))
@@ -59,7 +59,7 @@ def _along(
     output_gradients = torch.autograd.grad(total, [x for *_, x in recorded])
     parts: list[tuple[slice, Part]] = []
     for (name, rule, a, _), d in zip(recorded, output_gradients, strict=True):
-        parts.append((model.layer_slice(name), rule(a, d)))
+        parts.append((model.layers[name], rule(a, d)))
     return parts
 
 
@@ -106,7 +106,7 @@ def _materialised(model: FlatModel, per_example: dict[str, Tensor]) -> Sequence[
     return [(model.slices[name], Materialised(flattened(g))) for name, g in per_example.items()]
 
 
-def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | None:
+def _chain(module: nn.Module, name: str = "") -> Chain | None:
     """The layers of nested `Sequential`s in order, if that is all there is and each owns its parameters alone.
 
     Anything else, hooks included, could use a parameter where this engine does not look, and its norms would be wrong.
@@ -116,20 +116,20 @@ def _chain(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | N
     if type(module) is nn.Sequential:
         if module._parameters:
             return None
-        chain: list[tuple[str, nn.Module]] = []
+        chain: Chain = []
         for child, layer in module._modules.items():  # named_children() would leave out a layer's second use
             assert layer is not None
             inner = _chain(layer, f"{name}.{child}".lstrip("."))
             if inner is None:
                 return None
             chain += inner
-        owners = [id(p) for _, layer in chain for p in layer.parameters()]
+        owners = [id(p) for _, layer, _ in chain for p in layer._parameters.values() if p is not None]
         return chain if len(owners) == len(set(owners)) else None
     if module._modules:
         return None
-    if rule_for(module) is not None:
-        return [(name, module)]
+    if (rule := rule_for(module)) is not None:
+        return [(name, module, rule)]
     known = type(module) in _WITHOUT_PARAMETERS and not getattr(module, "inplace", False)
     if type(module) is nn.Flatten:
         known = module.start_dim == 1
-    return [(name, module)] if known and not module._parameters else None
+    return [(name, module, None)] if known and not module._parameters else None

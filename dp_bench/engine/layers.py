@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 from dp_bench.engine.parts import Materialised, OuterProduct, Part
 
+Rule = Callable[[Tensor, Tensor], Part]  # input, output gradient -> the gradients of weight and bias
+
 _PIECE = 2**18  # numbers in the patches that a core makes at once
 
 
@@ -22,8 +24,8 @@ class FlattenChannelsLast(nn.Module):
         return images.permute(0, 2, 3, 1).flatten(1)
 
 
-def rule_for(layer: nn.Module) -> Callable[[Tensor, Tensor], Part] | None:
-    """(input, output gradient) -> the gradients of weight and bias, or None for a layer without a rule of its own."""
+def rule_for(layer: nn.Module) -> Rule | None:
+    """None for a layer without a rule of its own."""
     if [*layer._parameters] != ["weight", "bias"]:  # somebody added one, or put them in another order
         return None
     if type(layer) is nn.Linear:

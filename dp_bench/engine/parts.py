@@ -2,13 +2,28 @@
 
 import functools
 import math
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 _COPY = 24  # multiplications that take as long as copying a number
 _SUMMED_AT_ONCE = 128  # numbers
+
+
+class Weights(NamedTuple):
+    """[K, B]: of B examples for K queries."""
+
+    values: Tensor
+    members: Sequence[Tensor] | None  # of each query: the examples of non-zero weight. None: not looked for
+
+    @classmethod
+    def of(cls, values: Tensor) -> "Weights":
+        # Several queries weight few examples in common; a single one weights nearly all. A GPU would have to wait.
+        if len(values) == 1 or values.device.type != "cpu":
+            return cls(values, None)
+        return cls(values, [weights.nonzero().squeeze(1) for weights in values])
 
 
 class Part(Protocol):
@@ -22,8 +37,8 @@ class Part(Protocol):
         """Make the gradients of these examples (a mask [B]) zero: 0 * inf would poison the sum."""
         ...
 
-    def add_weighted(self, weights: Tensor, sums: Tensor, beta: float) -> None:
-        """sums[k] = beta sums[k] + sum_i weights[k, i] g_i for weights [K, B] and sums [K, P].
+    def add_weighted(self, weights: Weights, sums: Tensor, beta: float) -> None:
+        """sums[k] = beta sums[k] + sum_i weights[k, i] g_i for sums [K, P].
 
         At beta = 0 it does not matter what is in the sums.
         """
@@ -42,10 +57,10 @@ class Materialised:
     def drop(self, rows: Tensor) -> None:
         self.gradients = tuple(g.masked_fill(rows[:, None], 0) for g in self.gradients)
 
-    def add_weighted(self, weights: Tensor, sums: Tensor, beta: float) -> None:
+    def add_weighted(self, weights: Weights, sums: Tensor, beta: float) -> None:
         widths = [g.shape[1] for g in self.gradients]
         for gradients, total in zip(self.gradients, sums.split(widths, dim=1), strict=True):
-            total.addmm_(weights, gradients, beta=beta)
+            total.addmm_(weights.values, gradients, beta=beta)
 
 
 class OuterProduct:
@@ -60,35 +75,29 @@ class OuterProduct:
         self.bias = bias
 
     def squared_norms(self) -> Tensor:
-        return _squared_norms(self.outer) * _squared_norms(self.inner).add_(float(self.bias))
+        return _squared_norms(self.outer) * _squared_norms(self.inner, plus=float(self.bias))
 
     def drop(self, rows: Tensor) -> None:
         self.outer, self.inner = (t.masked_fill(rows[:, None], 0) for t in (self.outer, self.inner))
 
-    def add_weighted(self, weights: Tensor, sums: Tensor, beta: float) -> None:
+    def add_weighted(self, weights: Weights, sums: Tensor, beta: float) -> None:
         shape = self.outer.shape[1], self.inner.shape[1]
-        for weight, total in zip(weights, sums, strict=True):
+        matrices = sums[:, : math.prod(shape)].unflatten(1, shape)
+        for k, (weight, total) in enumerate(zip(weights.values, matrices, strict=True)):
             outer, inner = self.outer, self.inner
-            rows = _worth_selecting(weight, len(weights), shape[0])
-            if rows is not None:
-                weight, outer, inner = (t.index_select(0, rows) for t in (weight, outer, inner))
-            total[: math.prod(shape)].view(shape).addmm_((weight[:, None] * outer).T, inner, beta=beta)
+            if weights.members is not None and _worth_selecting(weights.members[k], *outer.shape):
+                weight, outer, inner = (t.index_select(0, weights.members[k]) for t in (weight, outer, inner))
+            total.addmm_((weight[:, None] * outer).T, inner, beta=beta)
         if self.bias:
-            sums[:, math.prod(shape) :].addmm_(weights, self.outer, beta=beta)
+            sums[:, math.prod(shape) :].addmm_(weights.values, self.outer, beta=beta)
 
 
-def _worth_selecting(weight: Tensor, queries: int, outputs: int) -> Tensor | None:
-    """The examples of non-zero weight, where copying them costs less than multiplying the others by zero.
-
-    Several queries weight few examples in common; a single one weights nearly all.
-    """
-    if queries == 1 or weight.device.type != "cpu":
-        return None
-    rows = weight.nonzero().squeeze(1)
-    return rows if len(rows) * _COPY < (len(weight) - len(rows)) * outputs else None
+def _worth_selecting(members: Tensor, examples: int, outputs: int) -> bool:
+    """Whether copying these examples costs less than multiplying the others by zero."""
+    return len(members) * _COPY < (examples - len(members)) * outputs
 
 
-def _squared_norms(rows: Tensor) -> Tensor:
+def _squared_norms(rows: Tensor, plus: float = 0.0) -> Tensor:
     # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
     # large one: few at a time, as they lie in memory, and their sums in double, so that no root of this is too small by
     # more than 1e-6, nor a product of two by more than 2e-6.
@@ -105,7 +114,7 @@ def _squared_norms(rows: Tensor) -> Tensor:
             squares += _squared(torch.linalg.vector_norm(rows[:, whole:], dim=1))
     # Squares of tiny numbers vanish, and against a large other factor the clip would be escaped: what can have vanished
     # is added.
-    return squares.add_(width * torch.finfo(rows.dtype).tiny)
+    return squares.add_(width * torch.finfo(rows.dtype).tiny + plus)
 
 
 def _squared(norms: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dp_bench.engine.flat import FlatModel
 from dp_bench.engine.gradients import Gradients, Losses, fastest
-from dp_bench.engine.parts import Part
+from dp_bench.engine.parts import Part, Weights
 from dp_bench.queries import Query, bounded_weights
 
 _LARGE_RATIO = 1e6
@@ -41,8 +41,8 @@ def clipped_sums(
         norms = torch.stack([part.squared_norms() for _, part in parts]).sum(0).sqrt()
         _drop_non_finite(parts, norms)
         if vectors:
-            weights = _disjoint(torch.stack([bounded_weights(q, norms) for q in vectors]), ratio)
-            weights = weights.to(vector_sums.dtype)
+            values = _disjoint([bounded_weights(q, norms) for q in vectors], ratio)
+            weights = Weights.of(torch.stack(values).to(vector_sums.dtype))
             if sum(where.stop - where.start for where, _ in parts) != model.params.numel():
                 raise TypeError(f"{type(model.module).__name__}: a parameter has no gradient, or two")
             for where, part in parts:  # the first time they overwrite what happens to be in memory
@@ -57,12 +57,12 @@ def clipped_sums(
 
 def _ratio_of_bounds(queries: Sequence[Query], like: Tensor) -> Tensor:
     """Of the first to the second, or 0 where it is too large to multiply a sum by: any ratio will do."""
-    first, second = (like.new_ones(()) * query.bound for query in queries)
-    ratio = first / second
+    first, second = queries
+    ratio = like.new_ones(()) * first.bound / second.bound
     return ratio.where(ratio < _LARGE_RATIO, 0.0)
 
 
-def _disjoint(weights: Tensor, ratio: Tensor | None) -> Tensor:
+def _disjoint(weights: list[Tensor], ratio: Tensor | None) -> list[Tensor]:
     """Two queries' weights w_0, w_1 as w_0 - r w_1, w_1, r the ratio of their bounds; the sums are mended at the end.
 
     Where both queries are at their bound w_0 is r w_1, so that Online's two sums are over disjoint examples: those that
@@ -72,7 +72,7 @@ def _disjoint(weights: Tensor, ratio: Tensor | None) -> Tensor:
         return weights
     first, second = weights
     rest = first - ratio * second
-    return torch.stack([rest.where(rest.abs() > 1e-12 * first, 0.0), second])
+    return [rest.where(rest.abs() > 1e-12 * first, 0.0), second]
 
 
 def _drop_non_finite(parts: Sequence[tuple[slice, Part]], norms: Tensor) -> None:
