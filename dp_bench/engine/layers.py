@@ -1,6 +1,5 @@
 """Per-example gradients of single layers, from a layer's input and the gradient of its output."""
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -11,7 +10,7 @@ from dp_bench.engine.parts import Materialised, OuterProduct, Part
 
 Rule = Callable[[Tensor, Tensor], Part]  # input, output gradient -> the gradients of weight and bias
 
-_PIECE = 2**18  # numbers in the patches that a core makes at once
+_PIECE = 2**19  # numbers that a core copies at once
 
 
 class FlattenChannelsLast(nn.Module):
@@ -53,40 +52,55 @@ def _side_by_side(layer: nn.Module, weight: Tensor, bias: Tensor) -> Materialise
 
 def _convolution_gradients(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Tensor:
     """sum over positions of d[position] patch[position]^T, for each example, in the weight's channels-last layout."""
-    windows = _windows(layer, images, d.shape[2:])
-    b, groups, _, _, *patch = windows.shape
-    positions, size, outputs = d.shape[2:].numel(), math.prod(patch), d.shape[1] // groups
-    # A copy is fast along what lies together: all channels of a patch's row, or of a single channel, at stride 1, the
-    # positions.
-    positions_last = images.shape[1] == 1
-    if positions_last:
-        windows = windows.permute(0, 1, 4, 5, 6, 2, 3)
-    # A few examples at a time, in a buffer that stays in the cores' caches: the patches are kh * kw times the images.
-    piece = max(1, torch.get_num_threads() * _PIECE // (groups * positions * size))
-    buffer = windows.new_empty(piece, *windows.shape[1:])
-    patches = buffer.view(-1, size, positions).mT if positions_last else buffer.view(-1, positions, size)
-    gradients = windows.new_empty(b * groups, outputs, size)
-    by_group = (t.split(piece * groups) for t in (d.reshape(b * groups, outputs, positions), gradients))
-    for some, d_of_some, out in zip(windows.split(piece), *by_group, strict=True):
-        buffer[: len(some)].copy_(some)
-        torch.bmm(d_of_some, patches[: len(out)], out=out)
-    return gradients.view(b, -1)
-
-
-def _windows(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, positions: torch.Size) -> Tensor:
-    """What the kernel sees at each position, as a view: [B, groups, *positions, kh, kw, channels].
-
-    Channels last, so that a copy of it is one of contiguous runs, several times faster than F.unfold.
-    """
-    (sh, sw), (dh, dw), (kh, kw) = layer.stride, layer.dilation, layer.kernel_size
     ph, pw = (int(p) for p in layer.padding)
     # A transposed convolution's output_padding, and a stride that does not fit, leave a margin no kernel reads.
     padded = F.pad(images, (pw, pw, ph, ph)) if ph or pw else images
     padded = padded.contiguous(memory_format=torch.channels_last)
-    b, channels, height, width = padded.shape
-    per_group = channels // layer.groups
-    row, column = width * channels, channels
-    return padded.as_strided(
-        (b, layer.groups, *positions, kh, kw, per_group),
-        (height * row, per_group, sh * row, sw * column, dh * row, dw * column, 1),
+    return _by_patches(layer, padded, d) if images.shape[1] == 1 else _by_rows(layer, padded, d)
+
+
+def _by_rows(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Tensor:
+    """One row of the kernel after another.
+
+    What they see, all channels of neighbouring pixels side by side, is copied once: the next row of a kernel sees what
+    this one sees, a line further down.
+    """
+    (sh, sw), (dh, dw), (kh, kw) = layer.stride, layer.dilation, layer.kernel_size
+    b, channels, height, width = images.shape
+    groups, outputs, h, w = layer.groups, d.shape[1] // layer.groups, *d.shape[2:]
+    per_group, line = channels // groups, width * channels
+    seen = images.as_strided(
+        (b, groups, height, w, kw, per_group),
+        (height * line, per_group, line, sw * channels, dw * channels, 1),
     )
+    piece, buffer = _piece_of(seen)
+    d = d.reshape(b * groups, outputs, h * w)
+    gradients = seen.new_empty(kh, b * groups, outputs, kw * per_group)
+    by_row = (row.split(piece * groups) for row in gradients)
+    for some, d_of_some, *out in zip(seen.split(piece), d.split(piece * groups), *by_row, strict=True):
+        copied = buffer[: len(some)].copy_(some)
+        for y in range(kh):
+            lines = copied[:, :, y * dh : y * dh + (h - 1) * sh + 1 : sh]
+            torch.bmm(d_of_some, lines.reshape(len(d_of_some), h * w, kw * per_group), out=out[y])
+    return gradients.permute(1, 2, 0, 3).reshape(b, -1)
+
+
+def _by_patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Tensor:
+    """Whole patches of a single channel, whose rows are short: side by side lie the positions instead."""
+    (sh, sw), (dh, dw), (kh, kw) = layer.stride, layer.dilation, layer.kernel_size
+    (b, _, height, width), (_, outputs, h, w) = images.shape, d.shape
+    seen = images.as_strided((b, kh, kw, h, w), (height * width, dh * width, dw, sh * width, sw))
+    piece, buffer = _piece_of(seen)
+    patches = buffer.view(piece, kh * kw, h * w).mT
+    gradients = seen.new_empty(b, outputs, kh * kw)
+    by_piece = (t.split(piece) for t in (seen, d.reshape(b, outputs, h * w), gradients))
+    for some, d_of_some, out in zip(*by_piece, strict=True):
+        buffer[: len(some)].copy_(some)
+        torch.bmm(d_of_some, patches[: len(some)], out=out)
+    return gradients.view(b, -1)
+
+
+def _piece_of(seen: Tensor) -> tuple[int, Tensor]:
+    """How many examples to copy at once, and where to: copies are several times the images, caches are small."""
+    piece = max(1, torch.get_num_threads() * _PIECE // seen[0].numel())
+    return piece, seen.new_empty(piece, *seen.shape[1:])
