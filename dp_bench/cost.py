@@ -13,7 +13,7 @@ from dp_bench.spec import RunSpec
 if TYPE_CHECKING:
     from dp_bench.data.tensors import Dataset
 
-_FORMAT = 3  # raise it when a step gets faster or is measured in another way: what was remembered is then not read
+_FORMAT = 4  # raise it when a step gets faster or is measured in another way: what was remembered is then not read
 _TIMES = 5
 _known: dict[tuple[str, int, int, int], dict[str, float]] = {}
 

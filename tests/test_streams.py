@@ -1,6 +1,5 @@
 import hashlib
 import io
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,10 +13,9 @@ def draw(name, purpose, n=8, dtype=torch.float64):
     return streams.stream(name, purpose).uniform(n, dtype)
 
 
-def words(name, purpose="noise"):
+def key(name, purpose="noise"):
     """The 256 bits that a stream starts from."""
-    inner = streams.stream(name, purpose).state()["state"]
-    return inner["state"].to_bytes(16, "little") + inner["inc"].to_bytes(16, "little")
+    return bytes.fromhex(streams.stream(name, purpose).state()["key"])
 
 
 def test_same_name_same_stream():
@@ -30,58 +28,61 @@ def test_same_name_same_stream():
     "other", [("run ", "noise"), ("Run", "noise"), ("run", "batches"), ("", "noise"), ("noise", "run")]
 )
 def test_other_name_or_purpose_other_stream(other):
-    assert words("run", "noise")[:16] != words(*other)[:16]
-    assert words("run", "noise")[16:] != words(*other)[16:]
+    assert key("run", "noise") != key(*other)
     assert not torch.isin(draw("run", "noise", 1000), draw(*other, 1000)).any()
 
 
-def test_no_two_of_the_papers_streams_share_a_state():
+def test_no_two_of_the_papers_streams_share_a_key():
     runs = [
         f"paper/default/mnist/online/k9/eps{e}/lr={p}/seed{s}" for e in range(9) for p in range(410) for s in range(5)
     ]
     runs = runs[:18_435]
     runs += [f"paper/default/ag_news/no_dp/kinf/epsinf/lr={p}/seed0" for p in range(18_435 - len(runs))]
-    assert len({words(run, purpose) for run in runs for purpose in ("batches", "noise")}) == 2 * 18_435
+    assert len({key(run, purpose) for run in runs for purpose in ("batches", "noise")}) == 2 * 18_435
 
 
-def test_the_hash_fills_the_whole_state():
-    expected = hashlib.shake_256(b"dp_bench stream 2\nnoise\nrun").digest(32)
-    found = words("run")
-    assert found[:16] == expected[:16]
-    assert found[16] == expected[16] | 1, "the increment of a congruential generator is odd"
-    assert found[17:] == expected[17:]
+def test_the_key_is_a_hash_of_purpose_and_name():
+    assert key("run") == hashlib.shake_256(b"dp_bench stream 3\nnoise\nrun").digest(32)
 
 
-def test_the_stream_is_pcg64_dxsm_of_those_words():
-    """Its definition, in integers of any size: a 128-bit congruential generator and an output function."""
-    inner = streams.stream("run", "noise").state()["state"]
-    state, increment, multiplier = inner["state"], inner["inc"], 0xDA942042E4DD58B5
-    expected = []
-    for _ in range(200):
-        high, low = state >> 64, (state & (2**64 - 1)) | 1
-        high ^= high >> 32
-        high = high * multiplier % 2**64
-        high ^= high >> 48
-        expected.append(high * low % 2**64)
-        state = (state * multiplier + increment) % 2**128
-    assert draw("run", "noise", 200).tolist() == [(word >> 11) * 2.0**-53 for word in expected]
-    halves = [half for word in expected for half in (word & (2**32 - 1), word >> 32)]
-    single = np.array([half | 1 for half in halves], dtype=np.float32) * np.float32(2**-32 * (1 - 2**-24))
-    assert draw("run", "noise", 400, torch.float32).tolist() == single.tolist()
-
-
-@pytest.mark.parametrize(("word", "uniform"), [(0, 2**-32), (2**64 - 1, 1 - 2**-24)])
-def test_single_precision_reaches_neither_zero_nor_one(word, uniform):
+def test_the_stream_is_aes_256_of_a_counter():
+    """The example of FIPS 197, appendix C.3: this key and this block give that one."""
     stream = streams.stream("run", "noise")
-    stream._bits = mock.Mock(random_raw=lambda size: np.full(size, word, dtype=np.uint64))
+    start = {"key": bytes(range(32)).hex(), "blocks": 0x00112233445566778899AABBCCDDEEFF}
+    block = bytes.fromhex("8ea2b7ca516745bfeafc49904b496089")
+    stream.restore(start)
+    doubles = [(int.from_bytes(half, "little") >> 11) * 2.0**-53 for half in (block[:8], block[8:])]
+    assert stream.uniform(2, torch.float64).tolist() == doubles
+    assert stream.state()["blocks"] == start["blocks"] + 1
+    stream.restore(start)
+    quarters = [int.from_bytes(block[i : i + 4], "little") | 1 for i in range(0, 16, 4)]
+    singles = np.array(quarters, dtype=np.float32) * np.float32(2**-32 * (1 - 2**-24))
+    assert stream.uniform(4, torch.float32).tolist() == singles.tolist()
+
+
+@pytest.mark.parametrize(("dtype", "in_a_block"), [(torch.float32, 4), (torch.float64, 2)])
+def test_no_block_is_used_twice(dtype, in_a_block, monkeypatch):
+    """Whatever sizes are drawn, in whatever pieces: a draw takes up the blocks that follow those of the last one."""
+    whole = streams.stream("run", "noise").uniform(100 * in_a_block, dtype)
+    monkeypatch.setattr(streams, "_PIECE", 3 * 16)
+    stream, start = streams.stream("run", "noise"), 0
+    for size in (1, in_a_block, 3 * in_a_block, 3 * in_a_block + 1, 10 * in_a_block - 1, 0, 1):
+        assert torch.equal(stream.uniform(size, dtype), whole[start : start + size])
+        start += -(-size // in_a_block) * in_a_block
+        assert stream.state()["blocks"] == start // in_a_block
+
+
+@pytest.mark.parametrize(("byte", "uniform"), [(0, 2**-32), (255, 1 - 2**-24)])
+def test_single_precision_reaches_neither_zero_nor_one(byte, uniform):
+    stream = streams.stream("run", "noise")
+    stream._fill = lambda memory: memory.fill(byte)
     assert stream.uniform(3, torch.float32).tolist() == pytest.approx([uniform] * 3, rel=1e-7)
     assert 0 < stream.uniform(1, torch.float32) < 1
 
 
-def test_states_and_first_draws_are_uniform_over_names():
+def test_keys_and_first_draws_are_uniform_over_names():
     names = [f"run {i}" for i in range(2000)]
-    bits = np.unpackbits(np.stack([np.frombuffer(words(name), dtype=np.uint8) for name in names]), axis=1)
-    bits = np.delete(bits, 16 * 8 + 7, axis=1)  # the increment's last, which is always set
+    bits = np.unpackbits(np.stack([np.frombuffer(key(name), dtype=np.uint8) for name in names]), axis=1)
     deviations = (bits.mean(axis=0) - 0.5) * 2 * np.sqrt(len(bits))
     assert np.abs(deviations).max() < 6.5
     assert abs(deviations.sum()) < 5 * np.sqrt(deviations.size)

@@ -85,6 +85,10 @@ class OuterProduct:
         matrices = sums[:, : math.prod(shape)].unflatten(1, shape)
         for k, (weight, total) in enumerate(zip(weights.values, matrices, strict=True)):
             outer, inner = self.outer, self.inner
+            if weights.members is not None and len(weights.members[k]) == 0:
+                if beta == 0:
+                    total.zero_()
+                continue
             if weights.members is not None and _worth_selecting(weights.members[k], *outer.shape):
                 weight, outer, inner = (t.index_select(0, weights.members[k]) for t in (weight, outer, inner))
             total.addmm_((weight[:, None] * outer).T, inner, beta=beta)

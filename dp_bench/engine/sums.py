@@ -1,5 +1,6 @@
 """Weighted sums of per-example gradients for several queries at once."""
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -38,7 +39,7 @@ def clipped_sums(
             vector_sums.zero_()
             continue
         parts = gradients(model, losses, x, y)
-        norms = torch.stack([part.squared_norms() for _, part in parts]).sum(0).sqrt()
+        norms = functools.reduce(torch.add, [part.squared_norms() for _, part in parts]).sqrt()
         _drop_non_finite(parts, norms)
         if vectors:
             values = _disjoint([bounded_weights(q, norms) for q in vectors], ratio)
@@ -58,7 +59,7 @@ def clipped_sums(
 def _ratio_of_bounds(queries: Sequence[Query], like: Tensor) -> Tensor:
     """Of the first to the second, or 0 where it is too large to multiply a sum by: any ratio will do."""
     first, second = queries
-    ratio = like.new_ones(()) * first.bound / second.bound
+    ratio = torch.as_tensor(first.bound, dtype=like.dtype, device=like.device) / second.bound
     return ratio.where(ratio < _LARGE_RATIO, 0.0)
 
 
