@@ -2,14 +2,13 @@
 
     python benchmarks/together.py [--models cnn] [--repetitions 5]
 
+Both step all the time, as the jobs of a sweep do, and neither waits for the other: steps a second are what counts.
 Matrix products (sgemm) are measured likewise, for comparison: where cores share their arithmetic units, two processes
 that need nothing else gain least.
 """
 
 import json
-import math
 import statistics
-import time
 from typing import Any
 
 from contenders import ONLINE, SGEMM, Job
@@ -17,7 +16,7 @@ from options import parser
 from workers import Worker
 
 REPETITIONS = 5
-_TURN = 1.0  # seconds of work at least: both are at it for nearly all of that
+_TURN, _STEPS = 2.0, 6  # seconds and steps of a turn, at least: both are at it for nearly all of that
 
 
 def measure(model: str, repetitions: int = REPETITIONS, turn: float = _TURN, rows: int | None = None) -> dict[str, Any]:
@@ -26,23 +25,17 @@ def measure(model: str, repetitions: int = REPETITIONS, turn: float = _TURN, row
     with Worker(job) as one, Worker(job) as other:
         one.ready()
         other.ready()
-        other.memory()  # only to warm it up
-        count = math.ceil(turn / one.memory()[1])
-        ratios = []
-        for _ in range(repetitions):
-            alone, both = _seconds([one], count), _seconds([one, other], count)
-            ratios.append(2 * alone / both)
-    return {"model": model, "steps": count, "ratio": statistics.median(ratios), "ratios": ratios}
+        other.steps(1)  # only to warm it up
+        seconds = max(turn, _STEPS * one.steps(1))
+        ratios = [_rate([one, other], seconds) / _rate([one], seconds) for _ in range(repetitions)]
+    return {"model": model, "seconds": seconds, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
-def _seconds(workers: list[Worker], count: int) -> float:
-    """Until the last of them is done: what one does faster while the other has ended already is no gain."""
-    start = time.perf_counter()
+def _rate(workers: list[Worker], seconds: float) -> float:
+    """Steps a second of all of them at once."""
     for worker in workers:
-        worker.start(count)
-    for worker in workers:
-        worker.finish()
-    return time.perf_counter() - start
+        worker.start(seconds)
+    return sum([worker.finish() for worker in workers])
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ and ends.
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -63,12 +64,13 @@ class Worker:
         time.sleep(_PAUSE)
         return float(self._ask(f"steps {count}")["seconds"])
 
-    def start(self, count: int) -> None:
-        """Begin `count` steps and do not wait: for two at once. `finish` waits."""
-        self._tell(f"steps {count}")
+    def start(self, seconds: float) -> None:
+        """Begin to step, for so long or a little longer, and do not wait: for two at once. `finish` waits."""
+        self._tell(f"during {seconds}")
 
-    def finish(self) -> None:
-        self._hear()
+    def finish(self) -> float:
+        """Steps a second."""
+        return float(self._hear()["rate"])
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -130,6 +132,7 @@ def serve(job: Job) -> None:
         print(json.dumps(content), file=answers)
 
     try:
+        _load_libraries(job)
         step = build(job)
         answer(ready=True)
         for line in sys.stdin:
@@ -137,6 +140,8 @@ def serve(job: Job) -> None:
             if question == "memory":
                 mb, seconds = _memory(step)
                 answer(mb=mb, seconds=seconds)
+            elif question == "during":
+                answer(rate=_rate(step, float(arguments[0])))
             else:
                 answer(seconds=_timed(step, int(arguments[0])))
     except Exception as error:
@@ -151,6 +156,23 @@ def _timed(step: Step, count: int) -> float:
     for _ in range(count):
         step()
     return (time.perf_counter() - start) / count
+
+
+def _rate(step: Step, seconds: float) -> float:
+    count, passed, start = 0, 0.0, time.perf_counter()
+    while passed < seconds:
+        step()
+        count, passed = count + 1, time.perf_counter() - start
+    return count / passed
+
+
+def _load_libraries(job: Job) -> None:
+    """By the steps of a small twin: code and work space come to stay with a first step, and are no part of another."""
+    twin = build(replace(job, batch=16, rows=64))
+    for _ in range(_MEMORY_STEPS):
+        twin()
+    del twin
+    gc.collect()
 
 
 def _memory(step: Step) -> tuple[float | None, float]:

@@ -35,7 +35,7 @@ class Training:
         self.test_x, self.test_y = dataset.test_x.to(device), dataset.test_y.to(device)
         self.model = FlatModel(self._initial_module(), device)
         self.state = self.strategy.init(self.model.params)
-        self._batch = self.train_x.new_empty(0, *self.train_x.shape[1:])
+        self._batch = self.train_x[:0]  # where batches are gathered
         self.step = 0
         self.rows: list[dict[str, Any]] = []  # one an evaluation
         self.key = str(spec.folder) if spec.seeding == "named" else secrets.token_hex(32)
@@ -73,7 +73,7 @@ class Training:
         )
 
     def _room_for(self, examples: int) -> torch.Tensor:
-        """Where every batch is gathered: memory that is warm, and that nothing else splits up."""
+        """The same memory for every batch: it is warm, and nothing else splits it up."""
         if examples > len(self._batch):
             self._batch = self.train_x.new_empty(examples + examples // 4, *self.train_x.shape[1:])
         return self._batch[:examples]

@@ -96,7 +96,7 @@ def test_the_second_baseline_trains_as_sgd_does() -> None:
         optimiser.zero_grad()
         way.losses(module(x), y).mean().backward()
         optimiser.step()
-    plain = torch.cat([p.detach().flatten() for p in module.parameters()])
+    plain = torch.cat([flattened(p.detach()[None])[0] for p in module.parameters()])
     torch.testing.assert_close(training.model.params, plain)
 
 

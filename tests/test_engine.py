@@ -37,15 +37,24 @@ def random(*shape, seed=0, dtype=torch.float64):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
+def in_memory(parameter):
+    """Its numbers in the order that FlatModel promises: channels last, a matrix of 16 rows or more by columns."""
+    if parameter.dim() == 4:
+        parameter = parameter.permute(0, 2, 3, 1)
+    if parameter.dim() == 2 and len(parameter) >= 16:
+        parameter = parameter.T
+    return parameter.flatten()
+
+
 def gradients_of(module, losses, inputs, targets):
-    """[B, P]: each example's whole gradient, in the layout that FlatModel promises."""
+    """[B, P]: each example's whole gradient."""
     module = copy.deepcopy(module).requires_grad_()
     parameters = list(module.parameters())
     rows = []
     for x, y in zip(inputs, targets, strict=True):
         loss = losses(module(x.clone()[None]), y[None]).sum()
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
-        rows.append(torch.cat([(g.permute(0, 2, 3, 1) if g.dim() == 4 else g).flatten() for g in gradients]))
+        rows.append(torch.cat([in_memory(g) for g in gradients]))
     return torch.stack(rows) if rows else torch.zeros(0, sum(p.numel() for p in parameters), dtype=parameters[0].dtype)
 
 
@@ -212,10 +221,12 @@ def test_transposed_convolutions(monkeypatch, options, piece):
 
 
 @pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("gradients", [fused, general])
+@pytest.mark.parametrize("outputs", [1, 4, 15, 16, 17])
 @pytest.mark.parametrize("shape", [(5,), (1,), (3, 5), (1, 5), (2, 3, 5), (2, 1, 3, 5)], ids=str)
-def test_linear_layers_at_one_or_several_positions(shape, bias):
+def test_linear_layers_at_one_or_several_positions(shape, outputs, bias, gradients):
     torch.manual_seed(0)
-    assert_layer_is_right(nn.Linear(shape[-1], 4, bias=bias).double(), random(5, *shape))
+    assert_layer_is_right(nn.Linear(shape[-1], outputs, bias=bias).double(), random(5, *shape), gradients)
 
 
 LAYOUTS = {
@@ -661,7 +672,7 @@ def test_norms_of_wide_layers_are_exact_to_single_precision(rows, batch):
 @pytest.mark.parametrize("queries", [1, 2])
 def test_weighted_sums_replace_what_they_find_or_add_to_it(weighted, outputs, form, queries):
     outer, inner = random(9, outputs), random(9, 5, seed=1)
-    gradients = torch.cat([(outer[:, :, None] * inner[:, None]).flatten(1), outer], 1)
+    gradients = torch.stack([torch.cat([in_memory(d[:, None] * a), d]) for d, a in zip(outer, inner, strict=True)])
     part = (
         Materialised(*gradients.split([7, gradients.shape[1] - 7], 1))
         if form is Materialised
@@ -779,11 +790,12 @@ def test_parameters_are_views_of_one_tensor(dtype):
     assert all(not p.any() for p in module.parameters())
 
 
-def test_layout_is_the_parameters_in_order_with_channels_last():
-    module = small()
+@pytest.mark.parametrize("outputs", [4, 15, 16, 40])
+def test_layout_is_the_parameters_in_order_as_they_lie_in_memory(outputs):
+    module = nn.Sequential(*small(), nn.Linear(4, outputs))
     initial = copy.deepcopy(module.state_dict())
     model = FlatModel(module)
-    flat = [(p.permute(0, 2, 3, 1) if p.dim() == 4 else p).flatten() for p in initial.values()]
+    flat = [in_memory(p) for p in initial.values()]
     assert torch.equal(model.params, torch.cat(flat))
     assert list(model.slices) == list(initial)
     assert all(torch.equal(model.params[where], f) for where, f in zip(model.slices.values(), flat, strict=True))

@@ -1,5 +1,7 @@
 """A model whose parameters are views of one flat tensor."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -7,8 +9,8 @@ from torch import Tensor, nn
 class FlatModel:
     """`params` holds every parameter of `module`; writing to it changes the module.
 
-    So noise, dot products, the update and a checkpoint are one call each. Four-dimensional weights are laid out
-    channels-last, the layout in which convolutions and stride-1 pooling are fastest on a CPU.
+    So noise, dot products, the update and a checkpoint are one call each. Weights lie in memory as is fastest on a CPU:
+    see `shaped`.
     """
 
     def __init__(self, module: nn.Module, device: torch.device | str = "cpu") -> None:
@@ -37,11 +39,20 @@ class FlatModel:
             start = where.stop
 
 
-def shaped(flat: Tensor, shape: torch.Size) -> Tensor:
-    """The view of `flat` that has this shape: channels-last if it is a convolution's."""
+_MANY_OUTPUTS = 16  # with fewer of them a product into the transpose takes several times as long
+
+
+def shaped(flat: Tensor, shape: Sequence[int]) -> Tensor:
+    """The view of `flat` that has this shape.
+
+    Channels-last if it is a convolution's: so that and stride-1 pooling are fastest. A matrix of many rows lies there
+    as its transpose, which a product of inputs and output gradients fills faster.
+    """
     if len(shape) == 4:
         o, i, h, w = shape
         return flat.view(o, h, w, i).permute(0, 3, 1, 2)
+    if len(shape) == 2 and shape[0] >= _MANY_OUTPUTS:
+        return flat.view(*reversed(shape)).mT
     return flat.view(shape)
 
 
@@ -49,4 +60,6 @@ def flattened(tensor: Tensor) -> Tensor:
     """The inverse of `shaped`, for a leading batch dimension: [B, *shape] -> [B, numel]."""
     if tensor.dim() == 5:
         tensor = tensor.permute(0, 1, 3, 4, 2)
+    if tensor.dim() == 3 and tensor.shape[1] >= _MANY_OUTPUTS:
+        tensor = tensor.mT
     return tensor.reshape(tensor.shape[0], -1)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dp_bench.engine.flat import flattened
 from dp_bench.engine.parts import Materialised, OuterProduct, Part
 
 Rule = Callable[[Tensor, Tensor], Part]  # input, output gradient -> the gradients of weight and bias
@@ -43,7 +44,7 @@ def _linear(layer: nn.Linear, a: Tensor, d: Tensor) -> Part:
         return OuterProduct(d, a, bias=layer.bias is not None)
     # Applied at several positions: an example's gradient is a sum of outer products.
     a, d = a.flatten(1, -2), d.flatten(1, -2)
-    return _side_by_side(layer, torch.bmm(d.transpose(1, 2), a).flatten(1), d.sum(1))
+    return _side_by_side(layer, flattened(torch.bmm(d.mT, a)), d.sum(1))
 
 
 def _side_by_side(layer: nn.Module, weight: Tensor, bias: Tensor) -> Materialised:

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from dp_bench.engine.flat import shaped
+
 _COPY = 24  # multiplications that take as long as copying a number
 _SUMMED_AT_ONCE = 128  # numbers
 
@@ -82,8 +84,9 @@ class OuterProduct:
 
     def add_weighted(self, weights: Weights, sums: Tensor, beta: float) -> None:
         shape = self.outer.shape[1], self.inner.shape[1]
-        matrices = sums[:, : math.prod(shape)].unflatten(1, shape)
-        for k, (weight, total) in enumerate(zip(weights.values, matrices, strict=True)):
+        size = math.prod(shape)
+        for k, weight in enumerate(weights.values):
+            total = shaped(sums[k, :size], shape)
             outer, inner = self.outer, self.inner
             if weights.members is not None and len(weights.members[k]) == 0:
                 if beta == 0:
@@ -93,7 +96,7 @@ class OuterProduct:
                 weight, outer, inner = (t.index_select(0, weights.members[k]) for t in (weight, outer, inner))
             total.addmm_((weight[:, None] * outer).T, inner, beta=beta)
         if self.bias:
-            sums[:, math.prod(shape) :].addmm_(weights.values, self.outer, beta=beta)
+            sums[:, size:].addmm_(weights.values, self.outer, beta=beta)
 
 
 def _worth_selecting(members: Tensor, examples: int, outputs: int) -> bool:
