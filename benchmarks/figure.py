@@ -116,4 +116,6 @@ def _grow(ax: Axes, growth: Rows, against: str) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
     ticks = growth[0]["sizes"]
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks], rotation=45)
-    ax.legend()
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high * (high / low) ** (0.15 * len(growth)))  # room for the legend
+    ax.legend(loc="upper left")
