@@ -164,8 +164,9 @@ def steps_table(rows: Sequence[Row]) -> Table:
         columns=columns,
         rows=tuple(_cells(row) for row in rows),
         notes=(
-            "Peak MB: what the first three steps add to the resident set. Of sgemm: the floating-point operations of "
-            "a plain step's forward and backward pass per second, as a fraction of a 1024³ matrix product's.",
+            "Peak MB: what three steps add to the resident set once libraries are loaded. Of sgemm: the floating-point "
+            "operations of a plain step's forward and backward pass per second, as a fraction of a 1024³ matrix "
+            "product's.",
             *(f"{r['contender']} does not run the {r['model']}: {r['reason']}" for r in rows if r["reason"]),
         ),
         text_columns=frozenset({0, 2}),

@@ -44,7 +44,7 @@ def normal(like: Tensor, scale: float | Tensor, stream: Stream) -> Tensor:
 
 
 def _refine(uniforms: Tensor, stream: Stream) -> None:
-    """Give them 12 bits or more at any size in (0, 1), the smallest too: they are the tail."""
+    """Give them 11 bits or more at any size in (0, 1), the smallest too: they are the tail."""
     if uniforms.device.type != "cpu":  # a GPU draws doubles in no time, and would have to wait for the indices
         uniforms.copy_(_above_zero(len(uniforms), stream)).clamp_(max=1 - torch.finfo(uniforms.dtype).eps / 2)
         return

@@ -45,14 +45,16 @@ def stream(name: str, purpose: str, device: torch.device | str = "cpu") -> Strea
 class _HostStream:
     """AES-256 in counter mode: nobody without the key can tell it from chance, and the hardware does it.
 
-    A generator made for simulation could be guessed from the noise it makes, and takes half as long again.
+    A generator made for simulation could be guessed from the noise it makes, and takes longer.
     """
 
     def __init__(self, key: bytes) -> None:
         self.restore({"key": key.hex(), "blocks": 0})
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        single = dtype != torch.float64
+        if dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"dtype: found {dtype}, expected torch.float32 or torch.float64")
+        single = dtype == torch.float32
         drawn = np.empty(size, np.float32 if single else np.float64)
         memory = np.empty(_PIECE // drawn.itemsize, "<u4" if single else "<u8")
         for start in range(0, size, len(memory)):
@@ -64,7 +66,7 @@ class _HostStream:
             else:
                 words >>= 11
             np.multiply(words, _BELOW_ONE if single else 2.0**-53, out=piece, dtype=piece.dtype)
-        return torch.from_numpy(drawn).to(dtype)
+        return torch.from_numpy(drawn)
 
     def _fill(self, memory: np.ndarray) -> None:
         """With the next blocks; what is left of the last one is never used."""

@@ -155,7 +155,12 @@ class Training:
 
     def parameters(self) -> bytes:
         """The model alone, for whoever wants to use it: `module.load_state_dict(torch.load(file))`."""
-        return _bytes({name: tensor.contiguous().cpu() for name, tensor in self.model.module.state_dict().items()})
+        # Copies: a view would bring along all of the flat tensor.
+        copies = {
+            name: tensor.cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in self.model.module.state_dict().items()
+        }
+        return _bytes(copies)
 
 
 def _bytes(content: dict[str, Any]) -> bytes:

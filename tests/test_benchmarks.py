@@ -83,6 +83,19 @@ def test_the_baselines_and_the_engine_have_the_same_gradient(model: str) -> None
     torch.testing.assert_close(ours / scale, plain / scale, rtol=1e-4, atol=1e-5)
 
 
+def test_the_baseline_with_its_momentum_in_place_trains_as_sgd_does() -> None:
+    models = [torch.nn.Linear(3, 2) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    usual = torch.optim.SGD(models[0].parameters(), lr=contenders.LR, momentum=contenders.MOMENTUM)
+    ours = contenders._sgd(models[1])
+    for _ in range(3):
+        for model, optimiser in zip(models, (usual, ours), strict=True):
+            optimiser.zero_grad()
+            model(torch.ones(4, 3)).square().sum().backward()
+            optimiser.step()
+    assert torch.equal(models[0].weight, models[1].weight)
+
+
 def test_the_second_baseline_trains_as_sgd_does() -> None:
     way = recipe("bag_of_words", words=2)
     x, y = torch.rand(8, 100), torch.randint(4, (8,))

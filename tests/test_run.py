@@ -294,6 +294,13 @@ def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
     assert training.rows[-1]["accuracy"] == max(metric)
 
 
+@pytest.mark.parametrize("dataset", ["mnist", "fashion_mnist", "ag_news"])
+def test_a_kept_model_is_no_larger_than_its_parameters(dataset: str) -> None:
+    spec = smoke("no_dp", f"dataset={dataset}")[0]
+    training = Training(spec, data_of(spec), torch.device("cpu"))
+    assert len(training.parameters()) < 4 * training.model.params.numel() + 20_000
+
+
 @pytest.mark.parametrize(("first", "then", "lacking"), [("none", "best", False), ("none", "all", True)])
 def test_models_wanted_of_a_run_that_was_half_done(first: str, then: str, lacking: bool, tmp_path: Path) -> None:
     spec = smoke("online")[0]

@@ -113,3 +113,9 @@ def test_a_stream_restored_from_a_checkpoint_goes_on_where_it_was(drawn):
     for dtype in (torch.float32, torch.float64, torch.float32):
         assert torch.equal(one.uniform(5, dtype), other.uniform(5, dtype))
     assert one.state() == other.state()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
+def test_only_precisions_that_reach_neither_zero_nor_one_are_drawn(dtype):
+    with pytest.raises(TypeError, match=f"found {dtype}, expected torch.float32 or torch.float64"):
+        streams.stream("run", "noise").uniform(3, dtype)
