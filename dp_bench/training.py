@@ -35,7 +35,6 @@ class Training:
         self.test_x, self.test_y = dataset.test_x.to(device), dataset.test_y.to(device)
         self.model = FlatModel(self._initial_module(), device)
         self.state = self.strategy.init(self.model.params)
-        self._batch = self.train_x[:0]  # where batches are gathered
         self.step = 0
         self.rows: list[dict[str, Any]] = []  # one an evaluation
         self.key = str(spec.folder) if spec.seeding == "named" else secrets.token_hex(32)
@@ -66,17 +65,11 @@ class Training:
         return clipped_sums(
             self.model,
             self.recipe.losses,
-            torch.index_select(self.train_x, 0, members, out=self._room_for(len(members))),
+            self.train_x.index_select(0, members),
             self.train_y.index_select(0, members),
             queries,
             self.spec.machine.micro_batch,
         )
-
-    def _room_for(self, examples: int) -> torch.Tensor:
-        """The same memory for every batch: it is warm, and nothing else splits it up."""
-        if examples > len(self._batch):
-            self._batch = self.train_x.new_empty(examples + examples // 4, *self.train_x.shape[1:])
-        return self._batch[:examples]
 
     def _draw(self) -> torch.Tensor:
         size, batch_size = len(self.train_x), self.spec.train.batch_size

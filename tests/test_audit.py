@@ -101,7 +101,6 @@ class OneStep(training.Training):
         self.recipe = SimpleNamespace(losses=lambda outputs, _: outputs.sum(1))
         self.device = torch.device("cpu")
         self.train_x, self.train_y = gradients, torch.zeros(len(gradients))
-        self._batch = gradients[:0]
         self.model = FlatModel(torch.nn.Sequential(torch.nn.Linear(PARAMETERS, 1, bias=False)))
         self.strategy = Recorder(strategy)
         self.state = reached(strategy, self.model.params)
