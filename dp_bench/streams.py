@@ -65,7 +65,8 @@ class _HostStream:
                 words |= 1
             else:
                 words >>= 11
-            np.multiply(words, _BELOW_ONE if single else 2.0**-53, out=piece, dtype=piece.dtype)
+            piece[:] = words
+            piece *= _BELOW_ONE if single else 2.0**-53
         return torch.from_numpy(drawn)
 
     def _fill(self, memory: np.ndarray) -> None:

@@ -31,16 +31,18 @@ def clipped_sums(
     """
     vectors = [q for q in queries if q.kind == "vector"]
     scalars = [q for q in queries if q.kind == "scalar"]
-    vector_sums = model.params.new_empty(len(vectors), model.params.numel())
+    vector_sums = model.params.new_empty(0)
     scalar_sums = model.params.new_zeros(len(scalars), dtype=torch.float64)
     ratio = _ratio_of_bounds(vectors, scalar_sums) if len(vectors) == 2 else None
     for i, (x, y) in enumerate(zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True)):
         if len(x) == 0:  # an empty tensor splits into one empty piece
-            vector_sums.zero_()
+            vector_sums = model.params.new_zeros(len(vectors), model.params.numel())
             continue
         parts = gradients(model, losses, x, y)
         norms = functools.reduce(torch.add, [part.squared_norms() for _, part in parts]).sqrt()
         _drop_non_finite(parts, norms)
+        if i == 0:  # not before: the passes through the model need their memory
+            vector_sums = model.params.new_empty(len(vectors), model.params.numel())
         if vectors:
             values = _disjoint([bounded_weights(q, norms) for q in vectors], ratio)
             weights = Weights.of(torch.stack(values).to(vector_sums.dtype))
