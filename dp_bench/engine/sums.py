@@ -52,6 +52,7 @@ def clipped_sums(
                 part.add_weighted(weights, vector_sums[:, where], beta=float(i > 0))
         for total, query in zip(scalar_sums, scalars, strict=True):
             total += bounded_weights(query, norms).sum()
+        del parts  # before the next ones are made
     if ratio is not None:
         vector_sums[0].addcmul_(vector_sums[1], ratio)
     sums = {q.name: s for q, s in zip(vectors, vector_sums, strict=True)}
