@@ -76,14 +76,17 @@ def _by_rows(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -
     )
     piece, buffer = _piece_of(seen)
     d = d.reshape(b * groups, outputs, h * w)
-    gradients = seen.new_empty(kh, b * groups, outputs, kw * per_group)
-    by_row = (row.split(piece * groups) for row in gradients)
-    for some, d_of_some, *out in zip(seen.split(piece), d.split(piece * groups), *by_row, strict=True):
+    gradients = seen.new_empty(b * groups, outputs, kh, kw * per_group)
+    by_row = seen.new_empty(kh, piece * groups, outputs, kw * per_group)
+    by_piece = (seen.split(piece), *(t.split(piece * groups) for t in (d, gradients)))
+    for some, d_of_some, out in zip(*by_piece, strict=True):
         copied = buffer[: len(some)].copy_(some)
+        rows = by_row[:, : len(out)]
         for y in range(kh):
             lines = copied[:, :, y * dh : y * dh + (h - 1) * sh + 1 : sh]
-            torch.bmm(d_of_some, lines.reshape(len(d_of_some), h * w, kw * per_group), out=out[y])
-    return gradients.permute(1, 2, 0, 3).reshape(b, -1)
+            torch.bmm(d_of_some, lines.reshape(len(out), h * w, kw * per_group), out=rows[y])
+        out.copy_(rows.permute(1, 2, 0, 3))
+    return gradients.view(b, -1)
 
 
 def _by_patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor) -> Tensor:
