@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contenders import CONTENDERS, FIXED_THRESHOLD, ONLINE, PLAIN, SAME_LAYOUT, SGEMM
+from contenders import CONTENDERS, FIXED_THRESHOLD, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, WITH_NOISE
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -94,7 +94,7 @@ def _compare(ax: Axes, rows: Rows, key: str, title: str, *, names_too: bool) -> 
 
 
 def _colour(contender: str) -> str:
-    if contender in (PLAIN, SAME_LAYOUT):
+    if contender in (PLAIN, SAME_LAYOUT, WITH_NOISE):
         return _BASELINES
     return _OURS if contender in (FIXED_THRESHOLD, ONLINE) else _OTHERS
 

@@ -25,7 +25,7 @@ import step  # noqa: E402
 import targets  # noqa: E402
 import together  # noqa: E402
 import whole_run  # noqa: E402
-from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, Job, SameLayout  # noqa: E402
+from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, WITH_NOISE, Job, SameLayout  # noqa: E402
 from workers import FailedError, Worker  # noqa: E402
 
 from dp_bench.engine import FlatModel, clipped_sums  # noqa: E402
@@ -111,6 +111,17 @@ def test_the_second_baseline_trains_as_sgd_does() -> None:
         optimiser.step()
     plain = torch.cat([flattened(p.detach()[None])[0] for p in module.parameters()])
     torch.testing.assert_close(training.model.params, plain)
+
+
+def test_the_baseline_with_noise_draws_as_many_vectors_as_online() -> None:
+    job = Job(ONLINE, "bag_of_words", 1)
+    vectors = len(contenders.spec_for(job, "online").build_strategy().multipliers())
+    assert contenders.CONTENDERS[WITH_NOISE].keywords == {"noises": vectors}
+    training = SameLayout(contenders._recipe(job), micro_batch=8)
+    before = training.model.params.clone()
+    training.update(torch.rand(0, 1250), torch.randint(4, (0,)), 1, vectors)  # of an empty batch only noise is left
+    noise = (before - training.model.params) / (contenders.LR * contenders.CLIP)
+    assert noise.var() == pytest.approx(vectors, rel=0.05)
 
 
 def test_a_row_for_each_contender(measured: list[step.Row]) -> None:
