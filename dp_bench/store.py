@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_bench.cache import write_atomically
+from dp_bench.cache import atomically, write_atomically
 from dp_bench.errors import UserError
 from dp_bench.sealed import as_json, read_sealed, write_sealed
 from dp_bench.spec import RunSpec, comparable
 
 _MAGIC = b"dp_bench checkpoint 1\n"
+_HEADER_SIZE = len(_MAGIC) + 65
 
 
 class RunFolder:
@@ -82,17 +83,18 @@ class RunFolder:
         write_atomically(self.path / "metrics.csv", _csv(rows), durable=durable)
 
     def write_checkpoint(self, payload: bytes) -> None:
-        digest = hashlib.sha256(payload).hexdigest().encode()
         # For its owner only: with seed=secure it holds the key of the noise.
-        write_atomically(self.path / "checkpoint.pt", _MAGIC + digest + b"\n" + payload, mode=0o600)
+        with atomically(self.path / "checkpoint.pt", mode=0o600) as file:
+            file.write(_header(payload))
+            file.write(payload)
 
     def checkpoint(self) -> bytes | None:
         path = self.path / "checkpoint.pt"
         if not path.exists():
             return None
         content = path.read_bytes()
-        header, payload = content[: len(_MAGIC) + 65], content[len(_MAGIC) + 65 :]
-        if header != _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n":
+        header, payload = content[:_HEADER_SIZE], content[_HEADER_SIZE:]
+        if header != _header(payload):
             raise UserError(
                 f"{path}: found a checksum that does not fit, expected a whole file; delete it to start over"
             )
@@ -131,6 +133,10 @@ class RunFolder:
 
 def model_name(step: int) -> str:
     return f"step{step:05d}"
+
+
+def _header(checkpoint: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(checkpoint).hexdigest().encode() + b"\n"
 
 
 def metrics_digest(rows: Sequence[Mapping[str, Any]]) -> str:
