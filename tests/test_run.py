@@ -1,12 +1,14 @@
 """A run: the same bits every time, wherever it is killed; nothing repeated, nothing hidden."""
 
 import hashlib
+import io
 import json
 import os
 import random
 import signal
 import subprocess
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -299,6 +301,15 @@ def test_a_kept_model_is_no_larger_than_its_parameters(dataset: str) -> None:
     spec = smoke("no_dp", f"dataset={dataset}")[0]
     training = Training(spec, data_of(spec), torch.device("cpu"))
     assert len(training.parameters()) < 4 * training.model.params.numel() + 20_000
+
+
+def test_a_kept_model_has_the_checksums_that_a_checkpoint_does_without() -> None:
+    spec = smoke("no_dp")[0]
+    training = Training(spec, data_of(spec), CPU)
+    payloads = training.checkpoint(), training.parameters()
+    damaged = [zipfile.ZipFile(io.BytesIO(payload)).testzip() for payload in payloads]
+    assert damaged[0] is not None
+    assert damaged[1] is None
 
 
 @pytest.mark.parametrize(("first", "then", "lacking"), [("none", "best", False), ("none", "all", True)])
