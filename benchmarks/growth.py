@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contenders import ONLINE, Job
-from options import parser
+from options import parser, rounds
 from workers import started
 
 from dp_bench.models import recipe
@@ -41,16 +41,18 @@ def _growth(model: str, against: str, sizes: Sequence[int], jobs: list[Job], rep
     with started(jobs) as workers:
         for worker in workers:
             worker.ready()
-        counts = [math.ceil(_TURN / worker.memory()[1]) for worker in workers]
-        rounds = [
-            [worker.steps(count) for worker, count in zip(workers, counts, strict=True)] for _ in range(repetitions)
+        seconds = [worker.memory()[1] for worker in workers]
+        counts = [math.ceil(_TURN / once) for once in seconds]
+        times = [
+            [worker.steps(count) for worker, count in zip(workers, counts, strict=True)]
+            for _ in range(rounds(repetitions, max(seconds)))
         ]
-    return fitted(model, against, sizes, rounds)
+    return fitted(model, against, sizes, times)
 
 
-def fitted(model: str, against: str, sizes: Sequence[int], rounds: Sequence[Sequence[float]]) -> dict[str, Any]:
+def fitted(model: str, against: str, sizes: Sequence[int], times: Sequence[Sequence[float]]) -> dict[str, Any]:
     """From the seconds of each size in each round."""
-    medians = [1e3 * statistics.median(times) for times in zip(*rounds, strict=True)]
+    medians = [1e3 * statistics.median(of_one_size) for of_one_size in zip(*times, strict=True)]
     return {
         "model": model,
         "against": against,

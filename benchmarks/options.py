@@ -4,6 +4,8 @@ import argparse
 
 from contenders import DATASETS
 
+_SHORT = 0.1  # seconds
+
 
 def parser(description: str | None, repetitions: int) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -20,3 +22,8 @@ def positive(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from 1 on")
     return int(text)
+
+
+def rounds(repetitions: int, seconds: float) -> int:
+    """How often to repeat what takes so long: short steps are easily disturbed, and four times as many cost little."""
+    return 4 * repetitions if seconds < _SHORT else repetitions

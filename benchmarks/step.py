@@ -30,7 +30,7 @@ from contenders import (
     Job,
     useful_flops,
 )
-from options import add_threads, parser
+from options import add_threads, parser, rounds
 from workers import FailedError, Worker, started
 
 from dp_bench.report.table import Table, markdown
@@ -38,7 +38,7 @@ from dp_bench.report.table import Table, markdown
 REPETITIONS = 15
 _TURN = 0.06  # seconds of work at least: a short step is timed several times in a row
 # Opacus' steps of more seconds than this take their turn in every third round only: large ratios need fewer.
-_LONG, _SELDOM = 0.5, 3
+_LONG, _SELDOM = 0.1, 3
 
 Row = dict[str, Any]
 Times = dict[int, float]  # round -> seconds a step
@@ -93,7 +93,8 @@ def measure(
             entry.attempt(entry.worker.ready)
         for entry in entries.values():
             entry.attempt(entry.weigh)
-        for turn in range(repetitions):
+        ours = [entry.once for entry in entries.values() if entry.name not in OPACUS and entry.reason is None]
+        for turn in range(rounds(repetitions, max(ours, default=math.inf))):
             # There and back, so that no one always follows the same neighbour.
             for entry in entries.values() if turn % 2 == 0 else reversed(entries.values()):
                 if turn % _SELDOM == 0 or not entry.seldom:
@@ -164,9 +165,9 @@ def steps_table(rows: Sequence[Row]) -> Table:
         columns=columns,
         rows=tuple(_cells(row) for row in rows),
         notes=(
-            "Peak MB: what three steps add to the resident set once libraries are loaded. Of sgemm: the floating-point "
-            "operations of a plain step's forward and backward pass per second, as a fraction of a 1024³ matrix "
-            "product's.",
+            "Peak MB: what half a second of steps, three or more, adds to the resident set once libraries are loaded. "
+            "Of sgemm: the floating-point operations of a plain step's forward and backward pass per second, as a "
+            "fraction of a 1024³ matrix product's.",
             *(f"{r['contender']} does not run the {r['model']}: {r['reason']}" for r in rows if r["reason"]),
         ),
         text_columns=frozenset({0, 2}),

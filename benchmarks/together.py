@@ -12,7 +12,7 @@ import statistics
 from typing import Any
 
 from contenders import ONLINE, SGEMM, Job
-from options import parser
+from options import parser, rounds
 from workers import Worker
 
 REPETITIONS = 5
@@ -26,8 +26,9 @@ def measure(model: str, repetitions: int = REPETITIONS, turn: float = _TURN, row
         one.ready()
         other.ready()
         other.steps(1)  # only to warm it up
-        seconds = max(turn, _STEPS * one.steps(1))
-        ratios = [_rate([one, other], seconds) / _rate([one], seconds) for _ in range(repetitions)]
+        once = one.steps(1)
+        seconds = max(turn, _STEPS * once)
+        ratios = [_rate([one, other], seconds) / _rate([one], seconds) for _ in range(rounds(repetitions, once))]
     return {"model": model, "seconds": seconds, "ratio": statistics.median(ratios), "ratios": ratios}
 
 

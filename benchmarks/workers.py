@@ -25,7 +25,7 @@ from typing import Any
 
 from contenders import Job, Step, build
 
-_MEMORY_STEPS = 3
+_MEMORY_STEPS, _MEMORY_SECONDS = 3, 0.5  # at least: batches of other sizes need new memory for a while
 # An OpenMP thread spins for a moment when its work is done; the next contender must not share a core with it.
 _PAUSE = 0.01
 
@@ -178,9 +178,10 @@ def _load_libraries(job: Job) -> None:
 def _memory(step: Step) -> tuple[float | None, float]:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # or steps would live in what building freed, and seem to need nothing
-    before = _fresh_peak()
-    for _ in range(_MEMORY_STEPS - 1):
+    before, start, steps = _fresh_peak(), time.perf_counter(), 1
+    while steps < _MEMORY_STEPS or time.perf_counter() - start < _MEMORY_SECONDS:
         step()
+        steps += 1
     seconds = _timed(step, 1)
     return (None if before is None else (_peak() - before) / 1024), seconds
 
