@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_bench.cache import atomically, write_atomically
+from dp_bench.cache import write_atomically
 from dp_bench.errors import UserError
 from dp_bench.sealed import as_json, read_sealed, write_sealed
 from dp_bench.spec import RunSpec, comparable
@@ -84,9 +84,7 @@ class RunFolder:
 
     def write_checkpoint(self, payload: bytes) -> None:
         # For its owner only: with seed=secure it holds the key of the noise.
-        with atomically(self.path / "checkpoint.pt", mode=0o600) as file:
-            file.write(_header(payload))
-            file.write(payload)
+        write_atomically(self.path / "checkpoint.pt", _header(payload) + payload, mode=0o600)
 
     def checkpoint(self) -> bytes | None:
         path = self.path / "checkpoint.pt"

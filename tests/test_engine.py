@@ -204,6 +204,11 @@ def assert_layer_is_right(layer, x, gradients=fused):
     assert_right(module, x, random(*module(x).shape, seed=1), gradients=gradients)
 
 
+def test_no_more_memory_for_pieces_than_the_examples_need() -> None:
+    piece, buffer = layers._piece_of(torch.empty(4, 1, 1, 1, 1, 512))
+    assert (piece, len(buffer)) == (4, 4)
+
+
 @pytest.mark.parametrize("piece", [1, 2**18])
 @pytest.mark.parametrize("options", CONVOLUTIONS, ids=str)
 def test_convolutions(monkeypatch, options, piece):

@@ -106,5 +106,5 @@ def _by_patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor
 
 def _piece_of(seen: Tensor) -> tuple[int, Tensor]:
     """How many examples to copy at once, and where to: copies are several times the images, caches are small."""
-    piece = max(1, torch.get_num_threads() * _PIECE // seen[0].numel())
+    piece = min(len(seen), max(1, torch.get_num_threads() * _PIECE // seen[0].numel()))
     return piece, seen.new_empty(piece, *seen.shape[1:])
