@@ -33,7 +33,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 def write_sealed_bytes(path: Path, content: bytes) -> None:
     """Content of the cache behind its checksum. A cache that cannot be written only costs the time to make it again."""
     with contextlib.suppress(OSError):
-        write_atomically(path, _header(content) + content)
+        write_atomically(path, checksum_line(content) + content)
 
 
 def read_sealed_bytes(path: Path) -> bytes | None:
@@ -43,7 +43,7 @@ def read_sealed_bytes(path: Path) -> bytes | None:
     except OSError:
         return None
     seal, newline, content = stored.partition(b"\n")
-    return content if seal + newline == _header(content) else None
+    return content if seal + newline == checksum_line(content) else None
 
 
 def as_json(content: Mapping[str, Any]) -> bytes:
@@ -54,5 +54,6 @@ def _seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _header(content: bytes) -> bytes:
+def checksum_line(content: bytes) -> bytes:
+    """What stands before bytes in a file: 64 digits and a newline."""
     return hashlib.sha256(content).hexdigest().encode() + b"\n"

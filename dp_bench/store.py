@@ -11,7 +11,7 @@ from typing import Any
 
 from dp_bench.cache import write_atomically
 from dp_bench.errors import UserError
-from dp_bench.sealed import as_json, read_sealed, write_sealed
+from dp_bench.sealed import as_json, checksum_line, read_sealed, write_sealed
 from dp_bench.spec import RunSpec, comparable
 
 _MAGIC = b"dp_bench checkpoint 1\n"
@@ -84,7 +84,7 @@ class RunFolder:
 
     def write_checkpoint(self, payload: bytes) -> None:
         # For its owner only: with seed=secure it holds the key of the noise.
-        write_atomically(self.path / "checkpoint.pt", _header(payload) + payload, mode=0o600)
+        write_atomically(self.path / "checkpoint.pt", _MAGIC + checksum_line(payload) + payload, mode=0o600)
 
     def checkpoint(self) -> bytes | None:
         path = self.path / "checkpoint.pt"
@@ -92,7 +92,7 @@ class RunFolder:
             return None
         content = path.read_bytes()
         header, payload = content[:_HEADER_SIZE], content[_HEADER_SIZE:]
-        if header != _header(payload):
+        if header != _MAGIC + checksum_line(payload):
             raise UserError(
                 f"{path}: found a checksum that does not fit, expected a whole file; delete it to start over"
             )
@@ -131,10 +131,6 @@ class RunFolder:
 
 def model_name(step: int) -> str:
     return f"step{step:05d}"
-
-
-def _header(checkpoint: bytes) -> bytes:
-    return _MAGIC + hashlib.sha256(checkpoint).hexdigest().encode() + b"\n"
 
 
 def metrics_digest(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -299,7 +299,7 @@ def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dataset", ["mnist", "fashion_mnist", "ag_news"])
 def test_a_kept_model_is_no_larger_than_its_parameters(dataset: str) -> None:
     spec = smoke("no_dp", f"dataset={dataset}")[0]
-    training = Training(spec, data_of(spec), torch.device("cpu"))
+    training = Training(spec, data_of(spec), CPU)
     assert len(training.parameters()) < 4 * training.model.params.numel() + 20_000
 
 
