@@ -1,3 +1,112 @@
-"""dp_bench: what a hyperparameter search costs differentially private learning, and what it buys."""
+"""dp_bench: what a hyperparameter search costs differentially private learning, and what it buys.
+
+As a library: one private step is
+
+    queries = strategy.queries(state)
+    sums = clipped_sums(model, losses, inputs, targets, queries)  # the only code that sees per-example gradients
+    released = release(sums, queries, batch_size, noise)          # the only code that adds noise
+    params, state = strategy.update(state, model.params, released)
+
+with batches from `poisson` and the noise multiplier from `allocate`; examples/own_model.py is a whole loop. Everything
+in `__all__` is imported when it is first used, torch with what needs it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dp_bench.errors import UserError
+    from dp_bench.mechanism.clipping import FlatModel, clipped_sums
+    from dp_bench.mechanism.noise import release
+    from dp_bench.mechanism.rng import rng
+    from dp_bench.mechanism.sampling import poisson
+    from dp_bench.privacy.accounting import Sampling, epsilon
+    from dp_bench.privacy.budget import Allocation, Budget, allocate
+    from dp_bench.privacy.query import Query
+    from dp_bench.report.frames import load_results, load_trajectories
+    from dp_bench.strategies import STRATEGIES, Strategy
+    from dp_bench.strategies.ada_sig import AdaSig
+    from dp_bench.strategies.adam_wosm import AdamWOSM
+    from dp_bench.strategies.auto_s import AutoS
+    from dp_bench.strategies.dc_sgd import DCSGDE, DCSGDP
+    from dp_bench.strategies.dp_adam_bc import DPAdamBC
+    from dp_bench.strategies.fixed_line import FixedLine
+    from dp_bench.strategies.fixed_quantile import FixedQuantile
+    from dp_bench.strategies.fixed_threshold import FixedThreshold
+    from dp_bench.strategies.no_dp import NoDP
+    from dp_bench.strategies.online import Online
+    from dp_bench.strategies.psac import PSAC
+    from dp_bench.strategies.sla_clip import SlaClip, SlaClipQ
+
+__all__ = [
+    "DCSGDE",
+    "DCSGDP",
+    "PSAC",
+    "STRATEGIES",
+    "AdaSig",
+    "AdamWOSM",
+    "Allocation",
+    "AutoS",
+    "Budget",
+    "DPAdamBC",
+    "FixedLine",
+    "FixedQuantile",
+    "FixedThreshold",
+    "FlatModel",
+    "NoDP",
+    "Online",
+    "Query",
+    "Sampling",
+    "SlaClip",
+    "SlaClipQ",
+    "Strategy",
+    "UserError",
+    "__version__",
+    "allocate",
+    "clipped_sums",
+    "epsilon",
+    "load_results",
+    "load_trajectories",
+    "poisson",
+    "release",
+    "rng",
+]
+
+_MODULES = {
+    "errors": ("UserError",),
+    "mechanism.clipping": ("FlatModel", "clipped_sums"),
+    "mechanism.noise": ("release",),
+    "mechanism.rng": ("rng",),
+    "mechanism.sampling": ("poisson",),
+    "privacy.accounting": ("Sampling", "epsilon"),
+    "privacy.budget": ("Allocation", "Budget", "allocate"),
+    "privacy.query": ("Query",),
+    "report.frames": ("load_results", "load_trajectories"),
+    "strategies": ("STRATEGIES", "Strategy"),
+    "strategies.ada_sig": ("AdaSig",),
+    "strategies.adam_wosm": ("AdamWOSM",),
+    "strategies.auto_s": ("AutoS",),
+    "strategies.dc_sgd": ("DCSGDE", "DCSGDP"),
+    "strategies.dp_adam_bc": ("DPAdamBC",),
+    "strategies.fixed_line": ("FixedLine",),
+    "strategies.fixed_quantile": ("FixedQuantile",),
+    "strategies.fixed_threshold": ("FixedThreshold",),
+    "strategies.no_dp": ("NoDP",),
+    "strategies.online": ("Online",),
+    "strategies.psac": ("PSAC",),
+    "strategies.sla_clip": ("SlaClip", "SlaClipQ"),
+}
+_SOURCES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SOURCES:
+        raise AttributeError(f"module 'dp_bench' has no attribute {name!r}")
+    globals()[name] = found = getattr(importlib.import_module(f"dp_bench.{_SOURCES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

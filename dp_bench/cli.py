@@ -1,13 +1,20 @@
-"""The command `dp-bench`. A user's mistake is one line and exit code 2; any other failure is ours."""
+"""The command `dp-bench`. Every failure that is the user's to mend is one line, with an exit code that tells which:
 
+0 done; 1 some configurations of a sweep failed; 2 invalid command or folder, nothing was written; 3 a stored file is
+damaged; 4 another process holds the run; 130 interrupted; 143 terminated.
+"""
+
+import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from dp_bench import __version__
-from dp_bench.errors import JobsFailed, UserError, usage_errors_in_one_line
+from dp_bench.errors import Failure, JobsFailed, UserError, invalid, stop_signals, unknown, usage_errors_in_one_line
+from dp_bench.files.names import one_line
 
 HELP = f"""dp-bench {__version__}: private hyperparameter searches at their whole privacy cost
 
@@ -15,20 +22,28 @@ usage: dp-bench COMMAND [...]
 
   run        train a configuration, or with -m whole grids  dp-bench run --help
   plan       what a sweep would run, spend and take         dp-bench plan --help
+  budget     what any search costs, and how to pay for it   dp-bench budget --help
   data       find, verify and fetch the data sets           dp-bench data --help
+  status     how far the runs of a sweep are                dp-bench status --help
+  show       explain one run                                dp-bench show --help
   report     tables, figures and a page from the runs       dp-bench report --help
+  reproduce  a part of the paper in a quarter of an hour    dp-bench reproduce --help
+  repeat     does this machine give the same bits?          dp-bench repeat --help
+  archive    keep finished runs as a few text files         dp-bench archive --help
   trade-off  clipping bias against noise; not private       dp-bench trade-off --help
+  audit      try to refute the privacy claims of this code  dp-bench audit --help
 
 examples:
   dp-bench data
   dp-bench run dataset=mnist strategy=online strategy.lr=0.316 grid.k=5 privacy.epsilon=3
   dp-bench plan experiment=mnist_k5
+  dp-bench budget --rows 60000 --batch-size 512 --epochs 10 --candidates 25 --epsilon 3
   dp-bench run -m experiment=mnist_k5
   dp-bench run -m dataset=mnist,ag_news strategy=online,fixed_threshold grid.k=5,7 privacy.epsilon=3,9
   dp-bench report --profile paper
   dp-bench trade-off dataset=mnist strategy=online strategy.lr=0.316 grid.k=5 privacy.epsilon=3
 
-Results are kept under runs/; a finished run is never repeated, a killed one goes on where it was.
+Results are kept under runs/; a finished run is never repeated, a killed one resumes.
 """
 
 
@@ -74,8 +89,49 @@ groups and keys: dp-bench run --help
 """
 
 
+# Commands with a command line of their own.
+_MODULES = {
+    "budget": "dp_bench.privacy.command",
+    "status": "dp_bench.report.status",
+    "show": "dp_bench.report.show",
+    "report": "dp_bench.report.command",
+    "reproduce": "dp_bench.report.reproduce",
+    "repeat": "dp_bench.report.repeat",
+    "archive": "dp_bench.experiment.archive",
+    "audit": "dp_bench.testing.command",
+}
+
+
+# What an interrupt leaves; a run and a sweep resume.
+_LEFT = {
+    **dict.fromkeys(("plan", "budget", "status", "show", "trade-off", "audit"), "nothing was written"),
+    "report": "the report that was there is unchanged",
+    "archive": "the same command adds what is missing",
+    "data": "the same command fetches what is missing",
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    """Run a command, and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    with stop_signals() as received:
+        try:
+            return _main(words[0], words[1:])
+        except BaseException as error:
+            # An interrupt in the middle of an import may come out as any other exception.
+            if not received and not isinstance(error, KeyboardInterrupt):
+                raise
+            return _interrupted(words[0], received[0] if received else signal.SIGINT)
+
+
+def _interrupted(command: str, number: int) -> int:
+    then = _LEFT.get(command, "the same command resumes from the last checkpoint")
+    how = "terminated" if number == signal.SIGTERM else "interrupted"
+    print(f"\ndp-bench: {how}; {then}", file=sys.stderr)
+    return 128 + number
+
+
+def _main(command: str, rest: Sequence[str]) -> int:
     try:
         usage_errors_in_one_line()
         # Each command imports what it needs: help must not wait for Hydra, nor data for torch.
@@ -89,35 +145,29 @@ def main(argv: Sequence[str] | None = None) -> int:
             _hydra(rest)
         elif command == "plan":
             _plan(rest)
-        elif command == "data":
-            from dp_bench.data.command import main as data
-
-            return data(rest)
-        elif command == "report":
-            from dp_bench.report.command import main as report
-
-            return report(rest)
         elif command == "trade-off":
             _trade_off(rest)
+        elif command == "data":
+            from dp_bench.data.command import main as data
+            from dp_bench.tasks import TASKS
+
+            return data(rest, TASKS)
+        elif command in _MODULES:
+            return int(importlib.import_module(_MODULES[command]).main(rest))
         else:
-            known = "run, plan, data, report, trade-off"
-            raise UserError(f"command: found {command!r}, expected one of {known}; see dp-bench --help")
+            raise unknown("command", command, ["run", "plan", "data", "trade-off", *_MODULES], "see dp-bench --help")
     except UserError as error:
-        print(f"dp-bench: {error}", file=sys.stderr)
-        return 2
+        print(f"dp-bench: {one_line(str(error))}", file=sys.stderr)
+        return error.exit_code
     except JobsFailed as error:
         print(f"dp-bench: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # whoever was reading has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"dp-bench: {error}; choose another folder, or mend this one", file=sys.stderr)
+        print(f"dp-bench: {one_line(str(error))}; choose another folder, or fix this one", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        then = "nothing was written" if command == "trade-off" else "the same command goes on from the last checkpoint"
-        print(f"\ndp-bench: interrupted; {then}", file=sys.stderr)
-        return 130
     return 0
 
 
@@ -133,13 +183,17 @@ def _run_help() -> str:
 
     import yaml
 
-    from dp_bench.config import Config, strategy_schema
+    from dp_bench.experiment.config import Config, strategy_schema
     from dp_bench.strategies import STRATEGIES
+    from dp_bench.tasks import TASKS
 
-    groups = ("dataset", "strategy", "profile", "experiment")
-    names = {g: ", ".join(sorted(f.stem for f in (configuration_folder() / g).glob("*.yaml"))) for g in groups}
+    groups = ("dataset", "strategy", "grid", "profile", "experiment")
+    found = {g: {f.stem for f in (configuration_folder() / g).glob("*.yaml")} for g in groups}
+    found["strategy"] |= set(STRATEGIES)
+    found["dataset"] |= set(TASKS)
+    names = {group: ", ".join(sorted(each)) for group, each in found.items()}
     keys = asdict(Config())
-    keys["strategy"] = {name: asdict(strategy_schema(name)()) for name in STRATEGIES}
+    keys["strategy"] = {name: asdict(strategy_schema(name)()) for name in STRATEGIES.loadable()}
     return RUN_HELP.format(
         groups="\n".join(f"  {group}={listed}" for group, listed in names.items()),
         keys="\n".join(f"  {line}" for line in yaml.safe_dump(keys, sort_keys=False).splitlines()),
@@ -160,9 +214,14 @@ def _plan(arguments: Sequence[str]) -> None:
     parser.add_argument("--accountants", default="", help="second opinions, comma-separated: pld, prv (seconds each)")
     parser.add_argument("overrides", nargs="*", help="what dp-bench run -m would take")
     chosen = parser.parse_args(arguments)
-    _hydra(
-        ["-m", *chosen.overrides, "hydra.sweeper.plan_only=true", f"hydra.sweeper.accountants=[{chosen.accountants}]"]
-    )
+    from dp_bench.privacy.accountants import ACCOUNTANTS
+
+    slow = [name for name, accountant in ACCOUNTANTS.items() if not accountant.quick]
+    for name in filter(None, chosen.accountants.split(",")):
+        if name not in slow:
+            raise unknown("--accountants", name, slow)
+    ours = ["hydra.sweeper.plan_only=true", f"hydra.sweeper.accountants=[{chosen.accountants}]"]
+    _hydra(["-m", *chosen.overrides], ours=ours)
 
 
 def _trade_off(arguments: Sequence[str]) -> None:
@@ -171,35 +230,43 @@ def _trade_off(arguments: Sequence[str]) -> None:
         return
     for argument in arguments:
         if argument == "-m" or argument.startswith(("--multi", "hydra.mode=")):
-            raise UserError(f"{argument}: found a sweep, expected one configuration; leave it out")
-    from dp_bench.trade_off import trade_off_job
+            raise invalid(argument, "one configuration", "a sweep", "leave it out")
+    from dp_bench.training.trade_off import trade_off_job
 
     _hydra(arguments, trade_off_job)
 
 
-def _hydra(arguments: Sequence[str], job: Callable[[Any], str | None] | None = None) -> None:
-    """Compose a configuration and give it to `job`, by default that of `dp-bench run`."""
+def _hydra(
+    arguments: Sequence[str], job: Callable[[Any], Failure | None] | None = None, ours: Sequence[str] = ()
+) -> None:
+    """Compose a configuration and give it to `job`, by default that of `dp-bench run`. `ours`: words of this file."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf import DictConfig
     from omegaconf.errors import OmegaConfBaseException
 
-    from dp_bench import config
-    from dp_bench.job import run_job
+    from dp_bench.experiment import config, config_files, overrides
+    from dp_bench.experiment.hydra_errors import explained
+    from dp_bench.strategies import STRATEGIES
+    from dp_bench.tasks import TASKS
+    from dp_bench.training.job import run_job
 
-    for argument in arguments:
-        if "hydra/sweeper" in argument and not argument.endswith("=grid"):
-            raise UserError(
-                f"{argument}: found another sweeper, expected hydra/sweeper=grid: no other divides a budget"
-            )
+    overrides.check_words(arguments, config.boolean_keys())
+    config_files.check_files(arguments)
     config.register()
+    arguments = [*(config.resolved(argument) for argument in arguments), *ours]
+    for refused in STRATEGIES.refused() + TASKS.refused():
+        print(f"warning: {refused}", file=sys.stderr)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print and exit by itself; errors are reported here
     sys.argv = ["dp-bench run", *arguments]
     carry_out = job or run_job
-    failures: list[str] = []
+    failures: list[Failure] = []
 
-    def task(composed: DictConfig) -> str | None:
-        failure = carry_out(composed)
+    def task(composed: DictConfig) -> Failure | None:
+        try:
+            failure = carry_out(composed)
+        except OmegaConfBaseException as error:  # which Hydra would print on a line of its own
+            failure = Failure(explained(error, config.known_keys()))
         if failure is not None:  # of a single run; a sweep collects what its jobs return, wherever they ran
             failures.append(failure)
         return failure
@@ -207,12 +274,12 @@ def _hydra(arguments: Sequence[str], job: Callable[[Any], str | None] | None = N
     try:
         hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(task)()
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_one_line(error)) from None
+        raise explained(error, config.known_keys()) from None
+    except Exception as error:
+        if isinstance(error, UserError | JobsFailed | OSError) or not overrides.is_hydras(error):
+            raise
+        raise overrides.in_hydras_words(error) from None
     if failures:
-        raise UserError(failures[0])
-
-
-def _one_line(error: Exception) -> str:
-    """Hydra's messages take several lines and hide the reason in the exception's cause."""
-    texts = [str(e) for e in (error, error.__cause__) if e is not None]
-    return "; ".join(" ".join(text.split()) for text in dict.fromkeys(texts))
+        refusal = UserError(failures[0])
+        refusal.exit_code = failures[0].exit_code
+        raise refusal

@@ -1,38 +1,125 @@
-"""The one exception that is the user's to mend; the command line prints it as one line and exits with 2."""
+"""Errors that the user can fix. The command line prints each as one line and exits with code 2.
+
+Every one has the same shape, `key: expected X, got Y; remedy`, and is made by `invalid` or `unknown`:
+
+>>> print(invalid("privacy.epsilon", "a positive number", -1, "set it, for example, to 3"))
+privacy.epsilon: expected a positive number, got -1; set it, for example, to 3
+>>> print(unknown("strategy", "onlin", ["online", "no_dp"]))
+strategy: expected one of online, no_dp, got onlin; did you mean `online`?
+"""
 
 import argparse
-from collections.abc import Callable
-from typing import NoReturn
+import contextlib
+import difflib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import Any, NoReturn
 
 
 class UserError(Exception):
-    """Say what is wrong, the value found, what was expected and what to do, in one line."""
+    """One line that names the key, what was expected, what was found and the remedy."""
+
+    exit_code = 2
+
+
+class DamagedFile(UserError):
+    """A stored file that is not what was written: it is never believed, and no command repairs it by itself."""
+
+    exit_code = 3
+
+
+class HeldElsewhere(UserError):
+    """Another process is at work on the same run; it was left alone."""
+
+    exit_code = 4
+
+
+class Failure(str):
+    """Why a job could not be done, and with which exit code a command that is about this job alone ends."""
+
+    exit_code: int = 2
 
 
 class JobsFailed(Exception):
-    """Some configurations of a sweep could not be done; the others are. The command line exits with 1."""
+    """Some configurations of a sweep failed; the others are done. The command line exits with code 1."""
 
 
-def failure_of(work: Callable[[], None]) -> str | None:
-    """Why it could not be done, in one line, or None. Hydra would dress up an exception and print more than one."""
+def invalid(key: str, expected: str, got: object, remedy: str, kind: type[UserError] | None = None) -> UserError:
+    """The error for a value that cannot be used. `key` is what the user wrote: a config key, an option or a file."""
+    return (kind or UserError)(f"{key}: expected {expected}, got {got}; {remedy}")
+
+
+def unknown(key: str, got: str, choices: Iterable[str], remedy: str = "choose one of them") -> UserError:
+    """The error for a name that is not among `choices`; the nearest one, if any is near, replaces the remedy."""
+    names = list(choices)
+    return invalid(key, f"one of {', '.join(names)}", got or "nothing", did_you_mean(got, names) or remedy)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The nearest of `names` as a question; empty if none is near."""
+    near = nearest(name, names)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name most like it, if any is near."""
+    return next(iter(difflib.get_close_matches(name, list(names), 1)), None)
+
+
+def failure_of(work: Callable[[], None]) -> Failure | None:
+    """Why the work failed, in one line, or None. Hydra would wrap an exception and print several lines."""
     try:
         work()
     except UserError as error:
-        return str(error)
+        failure = Failure(error)
+        failure.exit_code = error.exit_code
+        return failure
     except BrokenPipeError:
         raise
-    except OSError as error:  # a full disk, a folder that may not be written
-        return f"{error}; choose another runs=FOLDER, or mend this one"
+    except OSError as error:  # a full disk, a folder that is not writable
+        return Failure(f"{error}; choose another runs=FOLDER, or fix this one")
     return None
 
 
 def usage_errors_in_one_line() -> None:
-    """Every parser's from now on, Hydra's among them: by itself, argparse prints its usage and exits."""
+    """For every parser from now on, including Hydra's: argparse itself prints its usage and exits."""
     argparse.ArgumentParser.error = _usage_error  # type: ignore[method-assign, assignment]
 
 
 def _usage_error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    unknown = message.removeprefix("unrecognized arguments: ")
-    if unknown == message:
+    unrecognized = message.removeprefix("unrecognized arguments: ")
+    if unrecognized == message:
         raise UserError(f"{message}; see {parser.prog} --help")
-    raise UserError(f"arguments: found {unknown}, expected what {parser.prog} --help lists; leave it out")
+    raise invalid("arguments", f"what {parser.prog} --help lists", unrecognized, "leave it out")
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """The signals to stop that were received, each of which raises KeyboardInterrupt; never a traceback."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    def unraisable(found: Any) -> None:
+        if not received:  # else of an interrupt in a place that cannot raise
+            hook(found)
+
+    hook = sys.unraisablehook
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.unraisablehook = unraisable
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            # Once interrupted, another one ends what is still shutting down, and says nothing.
+            signal.signal(number, signal.SIG_DFL if received else handler)
+        if not received:
+            sys.unraisablehook = hook

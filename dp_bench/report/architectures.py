@@ -1,9 +1,13 @@
-"""The models' layers and parameter counts, without torch: a test holds them against the modules that are trained."""
+"""A model's layers and parameter counts, read off the module that is trained."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dp_bench.tasks.base import Recipe
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -16,54 +20,42 @@ class Layer:
     parameters: int
 
 
-def layers(model: str, options: Mapping[str, Any]) -> list[Layer]:
-    """The layers of a model of `dp_bench.models`, made with the options that a run stores."""
-    if model == "cnn":
-        return _cnn(options["output_activation"])
-    if model == "autoencoder":
-        return _autoencoder(options["autoencoder_padding"])
-    if model == "bag_of_words":
-        return _bag_of_words(options["words"], options["output_activation"])
-    return []
+def layers(recipe: Recipe) -> list[Layer]:
+    """The layers of a model in order, each with the activation that follows it; reshaping is left out."""
+    import torch  # a report without tables of models needs none
+
+    with torch.device("meta"):  # shapes only, nothing is drawn or stored
+        modules = [module for module in recipe.build().modules() if not list(module.children())]
+    found: list[Layer] = []
+    for module in modules:
+        kind = type(module).__name__
+        if found and type(module).__module__ == torch.nn.modules.activation.__name__:
+            found[-1] = replace(found[-1], activation=kind)
+        elif "Flatten" not in kind:
+            found.append(_layer(module))
+    return found
 
 
-def size(model: str, options: Mapping[str, Any]) -> int:
-    return sum(layer.parameters for layer in layers(model, options))
+def _layer(module: "nn.Module") -> Layer:
+    kind, parameters = type(module).__name__, sum(p.numel() for p in module.parameters())
+    known: dict[str, Any] = vars(module)
+    if "kernel_size" in known:
+        sizes = [*([known["out_channels"]] if "out_channels" in known else []), *_pair(known["kernel_size"])]
+        padding = _times(_pair(known["padding"])) if parameters else "-"
+        return Layer(_in_print(kind), _times(sizes), _times(_pair(known["stride"])), padding, "-", parameters)
+    return Layer(kind, str(known.get("out_features", "-")), "-", "-", "-", parameters)
 
 
-def _cnn(output_activation: bool) -> list[Layer]:
-    return [
-        _convolution("2D Conv", 1, 16, 8, padding=3, activation="ReLU"),
-        Layer("2D MaxPool", "2×2", "1×1", "-", "-", 0),
-        _convolution("2D Conv", 16, 32, 4, padding=0, activation="ReLU"),
-        _linear(32 * 23 * 23, 32, "ReLU"),
-        _linear(32, 10, "ReLU" if output_activation else "-"),
-    ]
+def _in_print(kind: str) -> str:
+    """Conv2d is a "2D Conv", ConvTranspose2d a "2D Transpose Conv"."""
+    name = kind.removesuffix("2d").replace("ConvTranspose", "Transpose Conv")
+    return f"2D {name}" if kind.endswith("2d") else name
 
 
-def _autoencoder(padding: int) -> list[Layer]:
-    widths = [1, 8, 16, 32, 64]
-    there = [_convolution("2D Conv", i, o, 3, padding, "LeakyReLU") for i, o in pairwise(widths)]
-    back = list(pairwise(reversed(widths)))
-    activations = ["LeakyReLU"] * (len(back) - 1) + ["Sigmoid"]
-    return there + [
-        _convolution("2D Transpose Conv", i, o, 3, padding, activation)
-        for (i, o), activation in zip(back, activations, strict=True)
-    ]
+def _pair(value: Any) -> tuple[Any, ...]:
+    """torch takes one number for both, and paddings by name."""
+    return value if isinstance(value, tuple) else (value,) if isinstance(value, str) else (value, value)
 
 
-def _bag_of_words(words: int, output_activation: bool) -> list[Layer]:
-    return [
-        _linear(words * 50, 128, "LeakyReLU"),
-        _linear(128, 128, "LeakyReLU"),
-        _linear(128, 4, "LeakyReLU" if output_activation else "-"),
-    ]
-
-
-def _convolution(kind: str, inputs: int, outputs: int, kernel: int, padding: int, activation: str) -> Layer:
-    parameters = outputs * (inputs * kernel**2 + 1)
-    return Layer(kind, f"{outputs}×{kernel}×{kernel}", "1×1", f"{padding}×{padding}", activation, parameters)
-
-
-def _linear(inputs: int, outputs: int, activation: str) -> Layer:
-    return Layer("Linear", str(outputs), "-", "-", activation, outputs * (inputs + 1))
+def _times(sizes: Iterable[Any]) -> str:
+    return "×".join(str(size) for size in sizes)

@@ -1,37 +1,18 @@
-"""The contents of a report, before anything is written: its tables and charts, by section and by part of the page."""
+"""The contents of a report, before anything is written: its tables and charts, by protocol and by part of the page."""
 
+from collections import Counter
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 
-from dp_bench.report import (
-    commands,
-    evidence,
-    figures,
-    privacy,
-    privacy_figures,
-    provenance,
-    score_tables,
-    tables,
-)
+from dp_bench.report import provenance
 from dp_bench.report.chart import Chart
 from dp_bench.report.collect import Collection
-from dp_bench.report.guarantee import budget_words
-from dp_bench.report.results import Section, sections
-from dp_bench.report.scorecard import NOT_RUN, rankings, section_scores, tallies
+from dp_bench.report.contents import PROVENANCE, SECTIONS, Part, Scope, part
+from dp_bench.report.explore import Cell, cells
+from dp_bench.report.sections import Section, sections
 from dp_bench.report.table import Table
-
-# A whole sweep is run again by its own command, not point by point.
-_COMMANDS_WORTH_LISTING = 500
-
-
-@dataclass
-class Part:
-    """A part of the page: words, then tables and charts in the order in which they are to be read."""
-
-    title: str
-    paragraphs: list[str] = field(default_factory=list)
-    items: list[Table | Chart] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+from dp_bench.report.tables.ranking import ranking_lines
+from dp_bench.report.tables.scorecard import headline
 
 
 @dataclass
@@ -43,6 +24,7 @@ class Chapter:
     banners: list[str]
     headline: list[str]
     parts: list[Part]
+    from_here: bool = False  # on a page that opens with the reference results: trained on this machine
 
     def tables(self) -> list[Table]:
         return [item for part in self.parts for item in part.items if isinstance(item, Table)]
@@ -57,90 +39,64 @@ class Report:
     counts: dict[str, str]
     chapters: list[Chapter]  # the main one first
     provenance: Part
+    cells: list[Cell] = field(default_factory=list)  # every grid, to be filtered and opened
 
 
-def build(collection: Collection, variant: str | None, accountants: Names[str]) -> Report:
-    """The report on these runs. `accountants`: slow ones to consult on the privacy of each grid."""
-    chapters = [_chapter(collection, section, accountants) for section in sections(collection.runs, variant)]
-    runs = collection.runs
-    counts = {
-        "runs done": f"{(runs['status'] != 'unfinished').sum():,}",
-        "unfinished": f"{(runs['status'] == 'unfinished').sum():,}",
-        "diverged": f"{(runs['status'] == 'diverged').sum():,}",
+def build(
+    collection: Collection, variant: str | None, accountants: Names[str], reference: Collection | None = None
+) -> Report:
+    """The report on these runs. `accountants`: slow ones to consult on the privacy of each grid.
+
+    With `reference` the page opens with those runs, in the folder reference/, and the others stand apart from them.
+    """
+    scopes = _scopes(collection, variant, accountants)
+    chapters = [_chapter(scope) for scope in scopes]
+    first, opening, found = collection, scopes, cells(scopes)
+    if reference is not None:
+        first, opening = reference, _scopes(reference, None, accountants)
+        for chapter in chapters:
+            chapter.from_here = True
+        chapters = [_chapter(scope, "reference") for scope in opening] + chapters
+        found = cells(opening) + cells(scopes, from_here=True)
+    return Report(collection.profile, _counts(first), chapters, part(PROVENANCE, opening[0]), found)
+
+
+def _scopes(collection: Collection, variant: str | None, accountants: Names[str]) -> list[Scope]:
+    return [Scope.of(collection, section, accountants) for section in sections(collection.runs, variant)]
+
+
+def _counts(collection: Collection) -> dict[str, str]:
+    statuses = Counter(run.status for run in collection.runs)
+    return {
+        "runs done": f"{len(collection.runs) - statuses['unfinished']:,}",
+        "unfinished": f"{statuses['unfinished']:,}",
+        "diverged": f"{statuses['diverged']:,}",
         "folders skipped": f"{len(collection.skipped):,}",
-        "hours of training": f"{runs['seconds'].sum() / 3600:,.1f}",
+        "hours of training": f"{provenance.hours(collection.runs):,.1f}",
     }
-    found = [provenance.facts(collection), provenance.sources(collection), provenance.skipped_table(collection.skipped)]
-    origin = Part("Provenance", items=[table for table in found if table is not None])
-    return Report(collection.profile, counts, chapters, origin)
 
 
-def _chapter(collection: Collection, section: Section, accountants: Names[str]) -> Chapter:
-    results = section.results
-    datasets = list(dict.fromkeys(key.dataset for key in results))
-    scores = section_scores(section)
-    sums, orders = tallies(scores), rankings(scores)
-    accounts = privacy.accounts(results, accountants)
-    budget = budget_words(results.values())
-    charts = {chart.name: chart for chart in figures.charts(results, scores, collection.root)}
+_NOT_JUDGED = (
+    "Searched by {allocators}, which asks for less noise than the paper's composition: shown beside it, never compared "
+    "with the published values. Candidates were chosen on the test set, which is public here, as in the paper."
+)
+_WINNERS = (
+    " Of a search by selection the winner is all that may be released: that others are missing is how it should be."
+)
 
-    comparison = Part("Scorecard", score_tables.explanations(sums))
-    comparison.items = [
-        score_tables.summary(sums, budget),
-        *_named(charts, "deviations_"),
-        *([score_tables.ranking(orders, budget)] if any(order.verdict != NOT_RUN for order in orders) else []),
-        score_tables.full(scores, budget),
-    ]
 
-    outcome = Part("Results")
-    for dataset in datasets:
-        outcome.items += _named(charts, f"metric_{dataset}_")
-        outcome.items += [table for table in tables.best_tables(results) if table.name.startswith(f"best_{dataset}_")]
+def _not_judged(section: Section) -> str:
+    found = [grid for grid in section.results.values() if grid.allocation is not None]
+    names = sorted({grid.spec.privacy.allocator for grid in found if grid.spec.privacy})
+    return _NOT_JUDGED.format(allocators=" or ".join(names)) + _WINNERS * any(grid.spec.winner_only for grid in found)
 
-    training = Part("Training")
-    for prefix in ("learning_", "trajectories_", "grid_"):
-        training.items += _named(charts, prefix)
-    if not section.slug:
-        training.items += _trade_offs(collection)
 
-    evidence_part = Part("Statistics")
-    found = [evidence.comparisons_table(results), *(evidence.statistics_table(results, name) for name in datasets)]
-    evidence_part.items += [table for table in found if table.rows]
-
-    page = Part("Privacy", list(privacy.WORDS), warnings=privacy.warnings(results, accounts))
-    price = privacy_figures.candidates(accounts)
-    frontiers = [privacy_figures.frontiers(accounts, dataset) for dataset in datasets]
-    page.items += [chart for chart in (price, *frontiers) if chart is not None]
-    page.items += [
-        privacy.ledger(accounts, name) for name in datasets if any(a.grid.key.dataset == name for a in accounts)
-    ]
-
-    setting = Part("Experiments", items=[tables.datasets(results), *tables.models(results)])
-
-    coverage = Part("Completeness", items=[evidence.completeness_table(results)])
-    coverage.paragraphs = provenance.not_begun(results) if not section.slug else []
-    diverged = provenance.divergences(results, section.runs)
-    coverage.items += [diverged] if diverged else []
-    again = commands.table(results, section.runs)
-    coverage.items += [again] if len(again.rows) <= _COMMANDS_WORTH_LISTING else []
-
+def _chapter(scope: Scope, within: str = "") -> Chapter:
+    slug, judged = scope.section.slug, scope.section.composed
     return Chapter(
-        title=section.slug or "Main protocol",
-        folder=section.slug,
-        banners=provenance.banners(collection.profile, section),
-        headline=[
-            score_tables.headline(scores),
-            *score_tables.ranking_lines(orders),
-        ],
-        parts=[part for part in (comparison, outcome, evidence_part, training, page, setting, coverage) if part.items],
+        title=slug or "Main protocol",
+        folder="/".join(filter(None, (within, slug))),
+        banners=provenance.banners(scope.collection.profile, scope.section),
+        headline=[headline(scope.scores), *ranking_lines(scope.rankings)] if judged else [_not_judged(scope.section)],
+        parts=[made for title in SECTIONS if (made := part(title, scope))],
     )
-
-
-def _named(charts: dict[str, Chart], prefix: str) -> list[Chart]:
-    return [chart for name, chart in charts.items() if name.startswith(prefix)]
-
-
-def _trade_offs(collection: Collection) -> list[Chart]:
-    """Figures from the data that `dp-bench trade-off` leaves beside the runs."""
-    found = collection.trade_offs
-    return [figures.trade_off(one, f"trade_off_{i}" if i else "trade_off") for i, one in enumerate(found)]

@@ -6,20 +6,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.cache import write_atomically
-from dp_bench.errors import UserError
+from dp_bench.errors import invalid, unknown
+from dp_bench.files.names import NAME, one_line
+from dp_bench.files.swapped import built_beside
+from dp_bench.privacy.accountants import ACCOUNTANTS
 
 _EXAMPLES = """examples:
   dp-bench report                                    runs/paper -> reports/paper/index.html
   dp-bench report --profile smoke --out /tmp/report
   dp-bench report --accountants pld,prv              consult these too (a quarter of a minute a grid, once)
   dp-bench report --variant strategy.momentum=0      compare this variant with the paper first
-  dp-bench report --profile verify --keep kept       copy the finished runs to kept/verify as well
 
 It works on whatever is there, and says what is missing.
 """
-_SLOW_ACCOUNTANTS = ("pld", "prv", "rdp_wor")
-_MANIFEST = "files.txt"  # what a report wrote besides its page: the next one removes these, and nothing else
+_SLOW_ACCOUNTANTS = tuple(name for name, accountant in ACCOUNTANTS.items() if not accountant.quick)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,24 +30,45 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
-    parser.add_argument("--profile", default="paper", help="which of them (default: paper)")
+    parser.add_argument("--profile", default="paper", help="which of them, or several: quick,verify (default: paper)")
     parser.add_argument("--out", type=Path, default=Path("reports"), help="where reports go (default: reports)")
     parser.add_argument("--variant", help="the protocol to compare with the paper first (default: default)")
     parser.add_argument(
-        "--accountants", default="", help=f"slow ones to consult, of {', '.join(_SLOW_ACCOUNTANTS)}; remembered"
+        "--accountants", default="", help=f"slow ones to consult, of {', '.join(_SLOW_ACCOUNTANTS)}; cached"
     )
-    parser.add_argument("--keep", type=Path, help="copy the finished runs there, without checkpoints and models")
+    parser.add_argument(
+        "--reference", type=Path, help="open the page with these runs, for example reports/reference/runs"
+    )
+    parser.add_argument("--picture", type=Path, help="write the one picture, metric against ε at k = 5, as this PNG")
+    parser.add_argument("--appendix", type=Path, help="write claims, commands, minutes, expected output as Markdown")
     parser.add_argument("--readme", type=Path, help="write the table of results between the marks of this file")
     options = parser.parse_args(argv)
     asked = [name for name in options.accountants.split(",") if name]
     for name in asked:
         if name not in _SLOW_ACCOUNTANTS:
-            raise UserError(f"--accountants: found {name!r}, expected any of {', '.join(_SLOW_ACCOUNTANTS)}")
+            raise unknown("--accountants", name, _SLOW_ACCOUNTANTS)
     page = make_report(
-        options.runs, options.profile, options.out, options.variant, asked, keep=options.keep, readme=options.readme
+        *(options.runs, options.profile, options.out, options.variant, asked),
+        readme=options.readme,
+        reference=options.reference,
     )
+    if options.picture or options.appendix:
+        _extras(options)
     print(f"kept in {page}")
     return 0
+
+
+def _extras(options: argparse.Namespace) -> None:
+    """What a README shows besides its table."""
+    from dp_bench.report import appendix, picture
+    from dp_bench.report.collect import collect
+    from dp_bench.report.sections import sections
+
+    found = sections(collect(options.runs, options.profile).runs, options.variant)
+    if options.picture:
+        picture.write(options.picture, found)
+    if options.appendix:
+        appendix.write(options.appendix, found)
 
 
 def make_report(
@@ -57,69 +78,71 @@ def make_report(
     variant: str | None = None,
     asked: Sequence[str] = (),
     *,
-    keep: Path | None = None,
     readme: Path | None = None,
+    reference: Path | None = None,
 ) -> Path:
-    """Write `out`/`profile`/ and return its page; copy the finished runs to `keep`, their table into `readme`."""
+    """Write `out`/`profile`/ as a whole and return its page; write the table of results into `readme`.
+
+    With `reference`, the folder of archived verify runs, the page opens with these.
+    """
     # Help must not wait for pandas and matplotlib.
-    from dp_bench.report import html
     from dp_bench.report.build import build
     from dp_bench.report.collect import collect
-    from dp_bench.report.draw import save_all
-    from dp_bench.report.guarantee import with_guarantees
-    from dp_bench.report.keep import copy_runs
+    from dp_bench.report.frames import frame, harmless
     from dp_bench.report.names import plural
     from dp_bench.report.readme import check as check_readme
     from dp_bench.report.readme import update as update_readme
-    from dp_bench.report.results import sections
+    from dp_bench.report.render import page
+    from dp_bench.report.render.draw import Drawing, save_all
+    from dp_bench.report.render.write import write, write_file
+    from dp_bench.report.sections import sections
     from dp_bench.report.table import Table
-    from dp_bench.report.write import write
 
+    _check_folder(runs, profile, out)
     if readme is not None:
         check_readme(readme)
-    if keep is not None and keep.resolve() == runs.resolve():
-        raise UserError(f"--keep: found {keep}, where the runs are, expected another folder")
     started = time.monotonic()
 
     def tell(text: str) -> None:
-        print(f"[{time.monotonic() - started:4.0f} s] {text}", file=sys.stderr)
+        print(f"[{time.monotonic() - started:4.0f} s] {one_line(text)}", file=sys.stderr)
 
     collection = collect(runs, profile)
     tell(f"{plural(len(collection.runs), 'run')} read, {plural(len(collection.skipped), 'folder')} skipped")
     for skipped in collection.skipped[:5]:
         tell(f"skipped {skipped.folder}: {skipped.reason}")
-    if variant is not None and variant not in set(collection.runs["variant"]):
-        there = ", ".join(sorted(set(collection.runs["variant"])))
-        raise UserError(f"--variant: found {variant!r}, expected one of {there}")
-    report = build(collection, variant, asked)
-    folder = out / profile
-    _remove_earlier(folder)
-    written = ["data/runs.csv"]
-    for chapter in report.chapters:
-        place = folder / chapter.folder
-        within = f"{chapter.folder}/" if chapter.folder else ""
-        tables, charts = chapter.tables(), chapter.charts()
-        written += [f"{within}tables/{name}" for table in tables for name in write(table, place / "tables")]
-        tell(f"{chapter.title}: {plural(len(tables), 'table')}, {plural(len(charts), 'figure')}")
-        save_all(charts, place / "figures")
-        written += [f"{within}figures/{chart.name}.{end}" for chart in charts for end in ("png", "pdf")]
-    for item in report.provenance.items:
-        assert isinstance(item, Table)
-        written += [f"tables/{name}" for name in write(item, folder / "tables")]
-    write_atomically(folder / _MANIFEST, "".join(f"{name}\n" for name in written).encode())
-    runs_with_words = with_guarantees(collection.runs.drop(columns="belongs"))
-    write_atomically(folder / "data" / "runs.csv", runs_with_words.to_csv(index=False).encode())
-    write_atomically(folder / "index.html", html.page(report, folder).encode())
-    if keep is not None:
-        copy_runs(collection, keep)
+    variants = {run.spec.variant for run in collection.runs}
+    if variant is not None and variant not in variants:
+        raise unknown("--variant", variant, sorted(variants))
+    report = build(collection, variant, asked, collect(reference, "verify") if reference else None)
+    with built_beside(out / collection.profile) as folder:
+        drawings: list[Drawing] = []
+        for chapter in report.chapters:
+            place = folder / chapter.folder
+            tables, charts = chapter.tables(), chapter.charts()
+            for table in tables:
+                write(table, place / "tables")
+            tell(f"{chapter.title}: {plural(len(tables), 'table')}, {plural(len(charts), 'figure')}")
+            drawings += [Drawing(chart, place / "figures", pdf=not chapter.folder) for chart in charts]
+        save_all(drawings)
+        for item in report.provenance.items:
+            assert isinstance(item, Table)
+            write(item, folder / "tables")
+        write_file(folder / "data" / "runs.csv", harmless(frame(collection.runs)).to_csv(index=False))
+        for name, text in page.files_beside(report).items():
+            write_file(folder / name, text)
+        write_file(folder / "index.html", page.page(report, folder))
     if readme is not None:
         update_readme(readme, sections(collection.runs, variant))
     tell("done")
-    return folder / "index.html"
+    return out / collection.profile / "index.html"
 
 
-def _remove_earlier(folder: Path) -> None:
-    """What an earlier report wrote: a figure of runs that are gone must not stay."""
-    manifest = folder / _MANIFEST
-    for name in manifest.read_text().splitlines() if manifest.exists() else ():
-        (folder / name).unlink(missing_ok=True)
+def _check_folder(runs: Path, profile: str, out: Path) -> None:
+    """Refuse names that lead elsewhere, and a report in the place of the runs."""
+    first, *_ = profiles = profile.split(",")
+    for name in profiles:
+        if not NAME.fullmatch(name):
+            raise invalid("--profile", "the name of a folder of runs", repr(profile), "for example --profile paper")
+        folder, store = (out / first).resolve(), (runs / name).resolve()
+        if folder.is_relative_to(store) or store.is_relative_to(folder):
+            raise invalid("--out", f"a folder apart from the runs in {runs / name}", out, "choose another")

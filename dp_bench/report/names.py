@@ -1,54 +1,30 @@
-"""How things are called in print. What is not listed here (a new strategy, say) goes by its own name."""
+"""How things are called in print. A strategy says so itself; what is not listed here goes by its own name."""
 
+from dp_bench.privacy.accounting import exact
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
-_DATASETS = {"mnist": "MNIST", "fashion_mnist": "Fashion MNIST", "ag_news": "AG News"}
-_STRATEGIES = {
-    "online": "Online",
-    "fixed_threshold": "FixedThreshold",
-    "fixed_quantile": "FixedQuantile",
-    "adam_wosm": "AdamWOSM",
-    "no_dp": "NoDP",
-}
-_AXES = {"lr": "ρ", "clip": "C", "quantile": "γ"}
-_MODELS = {"cnn": "CNN", "autoencoder": "AutoEncoder", "bag_of_words": "BagOfWords-FC"}
-
-# Accuracy in percent, mean squared error x 10^2: what a metric is multiplied by to be printed.
-PRINTED_SCALE = 100
+# Letters that a strategy's symbols may be.
+GREEK = (
+    {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta"}
+    | {"κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau"}
+    | {"φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega"}
+)
 
 
 def dataset(name: str) -> str:
-    return _DATASETS.get(name, name)
+    return TASKS[name].title if name in TASKS else name
 
 
 def strategy(name: str) -> str:
-    return _STRATEGIES.get(name, name)
+    """Its own label: one that it inherits is that of another strategy."""
+    found = STRATEGIES[name]
+    return str(vars(found).get("label") or found.__name__)
 
 
-def axis(name: str) -> str:
-    return _AXES.get(name, name)
-
-
-def model(name: str) -> str:
-    return _MODELS.get(name, name)
-
-
-def metric_column(dataset_name: str) -> str:
-    """The heading of a column of metrics."""
-    return "acc" if TASKS[dataset_name].metric == "accuracy" else f"{TASKS[dataset_name].metric} ×10²"
-
-
-def metric_axis(dataset_name: str) -> str:
-    """The label of a figure's axis."""
-    if TASKS[dataset_name].metric == "accuracy":
-        return "test accuracy (%)"
-    return "test mean squared error ×10²"
-
-
-def metric(value: float | None) -> str:
-    """A metric or its standard deviation as the paper prints it; nothing where there is none."""
-    return "" if value is None or value != value else _signed(f"{PRINTED_SCALE * value:.2f}")
+def axis(strategy_name: str, name: str) -> str:
+    """The symbol of a hyperparameter or of an entry of the trajectory."""
+    return STRATEGIES[strategy_name].symbol(name)
 
 
 def deviations(value: float) -> str:
@@ -67,12 +43,13 @@ def number(value: float) -> str:
 
 
 def epsilon(value: float) -> str:
-    return "∞" if value == float("inf") else f"{value:g}"
+    return "∞" if value == float("inf") else exact(value)
 
 
 def point(strategy_name: str, hyperparameters: dict[str, float]) -> str:
     """A grid point: "ρ = 0.3162, C = 0.01"."""
-    return ", ".join(f"{axis(n)} = {number(hyperparameters[n])}" for n in STRATEGIES[strategy_name].swept)
+    swept = STRATEGIES[strategy_name].swept
+    return ", ".join(f"{axis(strategy_name, name)} = {number(hyperparameters[name])}" for name in swept)
 
 
 def plural(count: int, thing: str) -> str:

@@ -1,31 +1,33 @@
 """Where the numbers come from, and what a reader must be told before the first of them."""
 
-import json
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-import pandas as pd
-
-from dp_bench import published
+from dp_bench.experiment.archive import Skipped
+from dp_bench.experiment.record import RunRecord
+from dp_bench.paper import published
 from dp_bench.report import names
-from dp_bench.report.collect import Collection, Skipped
-from dp_bench.report.guarantee import budget_words, guarantees, no_guarantees
-from dp_bench.report.results import Key, Results, Section
-from dp_bench.report.table import Table
+from dp_bench.report.collect import Collection
+from dp_bench.report.epsilon_notes import budget_words, guarantees, no_guarantees
+from dp_bench.report.results import Key, Results
+from dp_bench.report.sections import Section
+from dp_bench.report.table import Column, Table
 
 _SEEDS_OF_THE_PAPER = 5
 
 
 def banners(profile: str, section: Section) -> list[str]:
     """Why these results are not the paper's experiment, if they are not: shown first, in bold."""
-    runs, found = section.runs, []
+    found = []
     meanings = {"stand-in": "generated stand-in data, so its numbers mean nothing", "subset": "not the paper's data"}
     for kind, meaning in meanings.items():
-        datasets = sorted(set(runs.loc[runs["source_kind"] == kind, "dataset"]))
-        for name in datasets:
-            rows = runs[(runs["dataset"] == name) & (runs["source_kind"] == kind)]
-            caveats = json.loads(rows["caveats"].iloc[0])
-            found.append(f"{names.dataset(name)} here is {meaning}: {'; '.join(caveats) or kind}.")
+        sources = {
+            run.spec.dataset.name: run.spec.source for run in reversed(section.runs) if run.spec.source.kind == kind
+        }
+        for name, source in sorted(sources.items()):
+            found.append(f"{names.dataset(name)} here is {meaning}: {'; '.join(source.caveats) or kind}.")
     found += no_guarantees(list(section.results.values()))
     departures = {n: v for n, v in section.variants.items() if _protocol_choices(v)}
     if departures:
@@ -54,66 +56,66 @@ def _protocol_choices(variant: str) -> str:
 def facts(collection: Collection) -> Table:
     """Commits, versions, machines, time."""
     runs = collection.runs
+    origins = [run.provenance for run in runs]
     rows = [("profile", collection.profile), ("runs read", f"{len(runs):,}")]
-    rows += [("commit", text) for text in _counted(runs["commit"])]
-    rows += [("versions", text) for text in _counted(runs["versions"].map(_facts_in_words))]
-    rows += [("machine", text) for text in _counted(runs["host"] + ": " + runs["machine"].map(_facts_in_words))]
-    hours = runs["seconds"].sum() / 3600
-    rows.append(("training time", f"{hours:,.1f} hours in all (of a resumed run only its last session is known)"))
-    finished = sorted(text for text in set(runs["finished"]) if text)
+    rows += [("commit", text) for text in _counted(origin.commit for origin in origins)]
+    rows += [("versions", text) for text in _counted(_in_words(dict(sorted(o.versions.items()))) for o in origins)]
+    rows += [("machine", text) for text in _counted(f"{o.host}: {_in_words(o.machine)}" for o in origins)]
+    rows.append(("training time", f"{hours(runs):,.1f} hours in all (of a resumed run only its last session is known)"))
+    finished = sorted(origin.finished for origin in origins if origin.finished)
     if finished:
         rows.append(("runs finished", f"{finished[0]} to {finished[-1]}"))
-    return Table(
-        "provenance", "Provenance of the runs.", ("what", "found"), tuple(rows), text_columns=frozenset({0, 1})
-    )
+    return Table("provenance", "Provenance of the runs.", ("what", "found"), tuple(rows))
 
 
-def _counted(values: "pd.Series[str]") -> list[str]:
-    return [f"{value} ({names.plural(count, 'run')})" for value, count in values.value_counts().items()]
+def hours(runs: Iterable[RunRecord]) -> float:
+    """Of training, as far as they are known."""
+    return math.fsum(run.provenance.seconds for run in runs if not math.isnan(run.provenance.seconds)) / 3600
 
 
-def _facts_in_words(encoded: str) -> str:
-    return ", ".join(f"{name} {value}" for name, value in json.loads(encoded).items() if value is not None)
+def _counted(values: Iterable[str]) -> list[str]:
+    return [f"{value} ({names.plural(count, 'run')})" for value, count in Counter(values).most_common()]
+
+
+def _in_words(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
 
 
 def sources(collection: Collection) -> Table:
     """The data behind the runs."""
-    columns = ["dataset", "source_kind", "where", "train_rows", "test_rows", "caveats", "checksums"]
-    rows = []
-    for *texts, caveats, checksums in collection.runs[columns].drop_duplicates().itertuples(index=False):
-        dataset, kind, where, train, test = texts
-        sums = "; ".join(f"{name} {digest}" for name, digest in json.loads(checksums).items())
-        caveat = "; ".join(json.loads(caveats))
-        rows.append((names.dataset(str(dataset)), str(kind), str(where), f"{train:,}", f"{test:,}", caveat, sums))
+    rows: dict[tuple[Any, ...], None] = {}
+    for run in collection.runs:
+        source = run.spec.source
+        sums = "; ".join(f"{name} {digest}" for name, digest in sorted(source.checksums.items()))
+        data = (names.dataset(run.spec.dataset.name), source.kind, run.provenance.where)
+        rows[(*data, source.train_rows, source.test_rows, "; ".join(source.caveats), sums)] = None
     return Table(
         "sources",
         "The data, with the SHA-256 of each unpacked file.",
-        ("data set", "kind", "found at", "train", "test", "caveats", "checksums"),
+        ("data set", "kind", "found at", Column("train", "count"), Column("test", "count"), "caveats", "checksums"),
         tuple(rows),
-        text_columns=frozenset({0, 1, 2, 5, 6}),
     )
 
 
-def divergences(results: Results, runs: pd.DataFrame) -> Table | None:
-    """Which runs diverged and why, a row a grid; None where none did."""
-    diverged = runs[runs["status"] == "diverged"]
-    if diverged.empty:
+def divergences(results: Results) -> Table | None:
+    """Which runs diverged and why, one row per grid; None where none did."""
+    if not any(grid.diverged for grid in results.values()):
         return None
     rows, grids = [], []
     for key, grid in results.items():
         if grid.diverged:
             grids.append([grid])
-            mine = diverged[(diverged[list(Key._fields)] == list(key)).all(axis=1)]
-            reasons = "; ".join(f"{reason} ({count})" for reason, count in Counter(mine["reason"]).most_common())
-            place = (names.dataset(key.dataset), names.strategy(key.strategy), str(key.k), names.epsilon(key.epsilon))
+            done = [run.result for point in grid.points for run in point.runs if run.result]
+            counts = Counter(result.reason or "" for result in done if result.diverged)
+            reasons = "; ".join(f"{reason} ({count})" for reason, count in counts.most_common())
+            place = (names.dataset(key.dataset), names.strategy(key.strategy), key.k, key.epsilon)
             rows.append((*place, f"{grid.diverged} of {grid.runs}", reasons))
     return Table(
         "divergences",
         "Runs that diverged. Each was charged all its steps.",
-        ("data set", "strategy", "k", "ε", "diverged", "reasons"),
+        ("data set", "strategy", Column("k", "number"), Column("ε", "budget"), Column("diverged", "number"), "reasons"),
         tuple(rows),
         notes=(budget_words(results.values()),),
-        text_columns=frozenset({0, 1, 5}),
         guarantees=guarantees(grids),
     )
 
@@ -145,4 +147,4 @@ def skipped_table(skipped: Iterable[Skipped]) -> Table | None:
     rows = tuple((item.folder, item.reason) for item in skipped)
     if not rows:
         return None
-    return Table("skipped", "Folders that were skipped.", ("folder", "reason"), rows, text_columns=frozenset({0, 1}))
+    return Table("skipped", "Folders that were skipped.", ("folder", "reason"), rows)

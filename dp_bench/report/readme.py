@@ -1,29 +1,35 @@
 """The table of results in a README: written into it by the reporter, between two marks, never by hand."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from dp_bench.cache import write_atomically
-from dp_bench.errors import UserError
+from dp_bench.errors import invalid
+from dp_bench.files.atomic import write_atomically
+from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
-from dp_bench.report.commands import departures
-from dp_bench.report.guarantee import no_guarantees
-from dp_bench.report.results import Section
-from dp_bench.report.score_tables import headline
-from dp_bench.report.scorecard import NOT_RUN, VERDICTS, Score, section_scores
+from dp_bench.report.epsilon_notes import guarantees, no_guarantees
+from dp_bench.report.render.markdown import code, escaped, lines
+from dp_bench.report.rerun_commands import departures
+from dp_bench.report.scorecard import OPEN, VERDICTS, Score, section_scores
+from dp_bench.report.sections import Section
+from dp_bench.report.table import Column, Table, printed
+from dp_bench.report.tables.scorecard import headline
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
 START, END = "<!-- results: written by dp-bench report -->", "<!-- end of results -->"
-_COLUMNS = ("data set", "strategy", "ε", "published", "here", "verdict", "seeds", "all cells run")
+_COLUMNS = (
+    *("data set", "strategy", Column("ε", "number"), Column("published", "mean and sd"), Column("here", "mean and sd")),
+    *("verdict", Column("seeds", "number"), "all cells run"),
+)
 
 
 def check(path: Path) -> str:
     """The file's text, which must have a place for the results."""
     text = path.read_text() if path.is_file() else ""
     if text.count(START) != 1 or text.count(END) != 1:
-        raise UserError(f"{path}: found no place for the results, expected one line {START!r} and one {END!r}")
+        raise invalid(str(path), f"one line {START!r} and one {END!r}", "no place for the results", "add them")
     return text
 
 
@@ -41,22 +47,27 @@ def block(sections: Sequence[Section]) -> str:
     Of the protocol that is compared first, and of emulated data. Other readings of the paper are only named: they are
     many, and each was run on few cells.
     """
-    lines = ["| " + " | ".join(_COLUMNS) + " |", "| --- | --- | --: | --: | --: | --- | --: | --- |"]
+    found: list[list[Score]] = []
     notes: dict[str, None] = {}
     others: dict[str, None] = {}
     units: dict[str, None] = {}
     for section in sections:
+        if not section.composed:
+            continue
         scores, readings = section_scores(section), _readings(section)
-        rows = _rows(scores)
+        rows = _groups(scores)
         if rows and readings and section.slug:
-            others |= dict.fromkeys(f"`{' '.join(choices)}`" for choices in readings)
+            others |= dict.fromkeys(code(" ".join(choices)) for choices in readings)
         elif rows:
-            lines += rows
+            found += rows
             units |= dict.fromkeys(_unit(dataset) for dataset in section.variants)
             notes |= dict.fromkeys(_notes(section, scores))
     if others:
         notes[f"Other readings of the paper that were run on some of these cells: {', '.join(others)}."] = None
-    return "\n".join([*lines, "", f"{'; '.join(units)}.\n", *(f"{note}\n" for note in notes)])
+    meanings = guarantees([score.grid for score in members if score.grid] for members in found)
+    words = [f"{escaped(text)}\n" for text in (f"{'; '.join(units)}.", *notes)]
+    table = Table("results", "", _COLUMNS, [_row(members) for members in found], guarantees=meanings)
+    return "\n".join([*lines(table), "", *words])
 
 
 def _readings(section: Section) -> list[tuple[str, ...]]:
@@ -69,31 +80,29 @@ def _choices(variant: str) -> list[str]:
     return [choice for choice in departures(variant) if "emulate_size" not in choice]
 
 
-def _rows(scores: Sequence[Score]) -> list[str]:
-    run = [
-        score
-        for score in scores
-        if score.verdict != NOT_RUN and score.cell.status != "point" and STRATEGIES[score.cell.strategy].private
-    ]
+def _groups(scores: Sequence[Score]) -> list[list[Score]]:
+    """Those that were run, by data set and strategy."""
     groups: dict[tuple[str, str], list[Score]] = {}
-    for score in run:
-        groups.setdefault((score.cell.dataset, score.cell.strategy), []).append(score)
-    return ["| " + " | ".join(_row(members)) + " |" for members in groups.values()]
+    for score in scores:
+        cell = score.cell
+        if score.verdict not in OPEN and cell.status != "point" and STRATEGIES[cell.strategy].private:
+            groups.setdefault((cell.dataset, cell.strategy), []).append(score)
+    return list(groups.values())
 
 
-def _row(members: list[Score]) -> tuple[str, ...]:
+def _row(members: list[Score]) -> tuple[Any, ...]:
     score = min(members, key=lambda s: (s.cell.k, s.cell.epsilon))
     cell = score.cell
     assert score.grid is not None
-    marks = ["emulated"] * score.grid.emulated + _choices(score.grid.facts["variant"])
+    marks = ["emulated"] * score.grid.emulated + _choices(score.grid.spec.variant)
     mark = f" ({', '.join(marks)})" if marks else ""
     counts = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(s.verdict == verdict for s in members))]
     return (
         names.dataset(cell.dataset) + mark,
         names.strategy(cell.strategy),
-        f"{cell.epsilon:g}",
-        _value(cell.mean, cell.sd),
-        _value(score.mean, score.sd),
+        f"{exact(cell.epsilon)}",
+        _value(cell.dataset, cell.mean, cell.sd),
+        _value(cell.dataset, score.mean, score.sd),
         score.verdict + " (tuned)" * score.tuned,
         score.point.seeds_in_words if score.point else str(score.grid.seeds),
         f"{len(members)}: {', '.join(counts)}",
@@ -102,20 +111,18 @@ def _row(members: list[Score]) -> tuple[str, ...]:
 
 def _unit(dataset: str) -> str:
     better = "higher" if TASKS[dataset].higher_is_better else "lower"
-    return f"{names.dataset(dataset)}: {names.metric_axis(dataset)}, {better} is better"
+    return f"{names.dataset(dataset)}: {TASKS[dataset].metric_axis}, {better} is better"
 
 
 def _notes(section: Section, scores: Sequence[Score]) -> list[str]:
     notes = [("Emulated data: " if section.slug else "") + headline(scores)]
     notes += no_guarantees(list(section.results.values()))
     for grid in section.results.values():
-        if grid.facts["source_kind"] != "complete":
-            caveats = "; ".join(json.loads(grid.facts["caveats"]))
+        if grid.spec.source.kind != "complete":
+            caveats = "; ".join(grid.spec.source.caveats)
             notes.append(f"{names.dataset(grid.key.dataset)} here: {caveats}.")
     return list(dict.fromkeys(notes))
 
 
-def _value(mean: float | None, sd: float | None) -> str:
-    if mean is None:
-        return "diverged"
-    return names.metric(mean) + (f" ± {names.metric(sd)}" if sd is not None else "")
+def _value(dataset: str, mean: float | None, sd: float | None) -> Any:
+    return "diverged" if mean is None else (printed(dataset, mean), printed(dataset, sd))

@@ -7,23 +7,22 @@ seeds diverged stands beside every mean (`Point.seeds_in_words`), and the scorec
 """
 
 import itertools
-import json
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-import pandas as pd
-
-from dp_bench import grid
-from dp_bench.accounting import PRIVATE_ACCOUNTANTS, Sampling
-from dp_bench.budget import Allocation, Budget
-from dp_bench.config import AlsoConfig, GridConfig
 from dp_bench.errors import UserError
-from dp_bench.spec import axes_of
-from dp_bench.strategies import STRATEGIES
+from dp_bench.experiment import grid
+from dp_bench.experiment.config import TrainConfig
+from dp_bench.experiment.record import RunRecord
+from dp_bench.experiment.resolve import axes_of
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.privacy.budget import Allocation
+from dp_bench.privacy.guarantee import Guarantee, guarantee
 from dp_bench.tasks import TASKS
 
 
@@ -40,15 +39,19 @@ class Key(NamedTuple):
 class Point:
     """A configuration with the runs of its seeds that are done."""
 
-    hyperparameters: dict[str, float]
-    folders: tuple[str, ...]  # one a seed, as are these:
-    best: tuple[float, ...]
-    final: tuple[float, ...]
-    diverged: int
+    runs: tuple[RunRecord, ...]  # one per seed
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        return self.runs[0].spec.swept
 
     @property
     def seeds(self) -> int:
-        return len(self.folders)
+        return len(self.runs)
+
+    @property
+    def diverged(self) -> int:
+        return sum(run.status == "diverged" for run in self.runs)
 
     @property
     def without_value(self) -> int:
@@ -68,7 +71,9 @@ class Point:
 
     def values(self, which: str = "best") -> list[float]:
         """The metric of each seed; a value that is not finite is no value."""
-        return [value for value in (self.best if which == "best" else self.final) if math.isfinite(value)]
+        done = [run.result for run in self.runs if run.result is not None]
+        values = [(result.best if which == "best" else result.final).number for result in done]
+        return [value for value in values if math.isfinite(value)]
 
     def mean(self, which: str = "best") -> float | None:
         values = self.values(which)
@@ -88,37 +93,52 @@ class Grid:
     points: tuple[Point, ...]  # those with at least a run that is done
     seeds: int  # how many runs each point should have
     unfinished: int  # runs begun and not done
-    facts: dict[str, Any]  # the columns of its first run: what all of them share
+    spec: RunSpec  # of its first run: but for point and seed, of all of them
+    arithmetic: int | None  # the oldest of its finished runs', if any
 
-    @cached_property
+    @property
     def allocation(self) -> Allocation | None:
         """The budget that its runs share; None without privacy."""
-        facts = self.facts
-        if not facts["budgeted"]:
-            return None
-        return Allocation(
-            Budget(self.key.epsilon, facts["delta"], facts["accountant"]),
-            Sampling(facts["batch_size"], facts["accounted_rows"]),
-            candidates=facts["candidates"],
-            steps=facts["steps"],
-            noise_multiplier=facts["noise_multiplier"],
-            epsilon_grid=facts["epsilon_grid"],
-            epsilon_run=facts["epsilon_run"],
-        )
+        return self.spec.allocation
+
+    @property
+    def private(self) -> bool:
+        """Whether noise was added for a budget, whatever its epsilon proves."""
+        return self.allocation is not None
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What its epsilon is worth; one without privacy claims none."""
+        if self.allocation is None:
+            return Guarantee(emulated=self.spec.accounted_rows != self.spec.source.train_rows, unproven="")
+        return guarantee(self.allocation, self.spec.source.train_rows, self.arithmetic)
 
     @property
     def emulated(self) -> bool:
         """Whether steps and noise are those of a larger data set than the one at hand."""
-        return bool(self.facts["accounted_rows"] != self.facts["train_rows"])
+        return self.guarantee.emulated
 
     @property
     def guaranteed(self) -> bool:
-        """Whether its epsilon is one: counted by a proof that fits what was run, on the data that were used."""
-        return self.facts["budgeted"] and not self.emulated and self.facts["accountant"] in PRIVATE_ACCOUNTANTS
+        """Whether it has an epsilon that is a guarantee."""
+        return self.private and self.guarantee.holds
+
+    @property
+    def full_protocol(self) -> bool:
+        """Whether it was trained as the paper trains, on real data: fewer rows, smaller batches and fewer epochs are
+        shown beside the published values, and judged by nobody."""
+        paper, spec = TrainConfig(), self.spec
+        same = (spec.train.batch_size, spec.train.epochs) == (paper.batch_size, paper.epochs)
+        return same and spec.dataset.limit is None and not self.synthetic
+
+    @property
+    def synthetic(self) -> bool:
+        return is_synthetic(self.spec)
 
     @property
     def planned(self) -> int:
-        return math.prod(len(values) for values in self.axes.values())
+        """How many points should be there: of a search by selection, the winner."""
+        return 1 if self.spec.winner_only else math.prod(len(values) for values in self.axes.values())
 
     @property
     def runs(self) -> int:
@@ -168,102 +188,36 @@ class Grid:
 Results = dict[Key, Grid]
 
 
-@dataclass(frozen=True)
-class Section:
-    """One protocol: for each data set one variant, with the NoDP runs that belong to it."""
-
-    slug: str  # a folder's name; "" for the one that is compared first
-    variants: dict[str, str]
-    runs: pd.DataFrame
-    results: Results
-
-
-def sections(runs: pd.DataFrame, preferred: str | None = None) -> list[Section]:
-    """The runs by protocol. First, for each data set, the preferred variant, else the default, else the fullest.
-
-    An emulated data set comes first only where there is no other: its epsilons are no guarantee.
-    """
-    seeds = int(runs.groupby(["variant", "dataset", "strategy", "k", "epsilon", "point"])["seed"].nunique().max())
-    found = {
-        dataset: list(dict.fromkeys(rows.loc[rows["budgeted"], "variant"])) or list(dict.fromkeys(rows["variant"]))
-        for dataset, rows in runs.groupby("dataset", sort=False)
-    }
-    main = {str(dataset): _main(runs, str(dataset), variants, preferred) for dataset, variants in found.items()}
-    rest: dict[str, dict[str, str]] = {}
-    for dataset, variants in found.items():
-        for variant in variants:
-            if variant != main[str(dataset)]:
-                rest.setdefault(variant, {})[str(dataset)] = variant
-    chosen = [("", main), *((variant, rest[variant]) for variant in sorted(rest))]
-    made = [_section(slug, variants, runs, seeds) for slug, variants in chosen]
-    placed = pd.concat([section.runs for section in made])["folder"]
-    left = runs[~runs["folder"].isin(placed)]  # NoDP of variants that no private run has
-    for variant in sorted(set(left["variant"])):
-        datasets = left.loc[left["variant"] == variant, "dataset"]
-        made.append(_section(f"{variant} (NoDP)", dict.fromkeys(datasets, variant), left, seeds))
-    return made
-
-
-def _main(runs: pd.DataFrame, dataset: str, variants: list[str], preferred: str | None) -> str:
-    for wanted in (preferred, "default"):
-        if wanted in variants:
-            return str(wanted)
-    mine = runs[(runs["dataset"] == dataset) & runs["variant"].isin(variants)]
-    real = mine[mine["accounted_rows"] == mine["train_rows"]]
-    counts = (mine if real.empty else real)["variant"].value_counts()
-    return str(counts.index[0])
-
-
-def _section(slug: str, variants: dict[str, str], runs: pd.DataFrame, seeds: int) -> Section:
-    parts = []
-    for dataset, variant in variants.items():
-        rows = runs[runs["dataset"] == dataset]
-        own = rows[rows["variant"] == variant]
-        if own["budgeted"].all():  # there is no NoDP of just this variant
-            public = without_private_choices(variant)
-            own = pd.concat([own, rows[~rows["budgeted"] & (rows["variant"] == public)]])
-        parts.append(own)
-    chosen = pd.concat(parts)
-    return Section(slug, variants, chosen, results(chosen, seeds))
-
-
-def without_private_choices(variant: str) -> str:
-    """The variant of the NoDP runs to compare with: its choices that mean something without privacy too."""
-    apart = ("privacy.", "strategy.", "grid.times")
-    return ",".join(choice for choice in variant.split(",") if not choice.startswith(apart)) or "default"
-
-
-def _grid(plain: dict[str, Any]) -> GridConfig:
-    return GridConfig(**{**plain, "also": AlsoConfig(**plain["also"])})
-
-
-def results(runs: pd.DataFrame, seeds: int) -> Results:
-    """The grids in these runs, of one variant a data set. Rows are in the order that `collect` gives them."""
+def results(runs: Iterable[RunRecord], seeds: int) -> Results:
+    """The grids in these runs, of one variant per data set. The runs are in the order that `collect` gives them."""
     found = {}
-    rows = cast(list[dict[str, Any]], runs.to_dict("records"))
-    for key, members in itertools.groupby(rows, key=lambda r: Key(r["dataset"], r["strategy"], r["k"], r["epsilon"])):
+    for key, members in itertools.groupby(runs, key=key_of):
         mine = list(members)
-        done = [row for row in mine if row["status"] != "unfinished"]
+        done = [run for run in mine if run.result is not None]
         found[key] = Grid(
             key,
-            axes=axes_of(key.strategy, _grid(json.loads(mine[0]["grid"]))),
-            points=tuple(_point(rows) for _, rows in itertools.groupby(done, key=lambda row: row["point"])),
+            axes=axes_of(key.strategy, mine[0].spec.grid),
+            points=tuple(Point(tuple(same)) for _, same in itertools.groupby(done, key=lambda run: run.spec.point)),
             seeds=seeds,
             unfinished=len(mine) - len(done),
-            facts=mine[0],
+            spec=mine[0].spec,
+            # One run of an older arithmetic is enough: the grid's epsilon is of all of them.
+            arithmetic=min((run.provenance.arithmetic for run in done), default=None),
         )
     return found
 
 
-def _point(rows: Iterable[dict[str, Any]]) -> Point:
-    seeds = list(rows)
-    return Point(
-        hyperparameters={name: seeds[0][name] for name in STRATEGIES[seeds[0]["strategy"]].swept},
-        folders=tuple(row["folder"] for row in seeds),
-        best=tuple(row["best"] for row in seeds),
-        final=tuple(row["final"] for row in seeds),
-        diverged=sum(row["status"] == "diverged" for row in seeds),
-    )
+def most_seeds(runs: Iterable[RunRecord]) -> int:
+    """How many runs the points with most of them have."""
+    return max(Counter(run.spec.grid_folder / run.spec.point for run in runs).values())
+
+
+def is_synthetic(spec: RunSpec) -> bool:
+    return spec.source.kind == "stand-in"
+
+
+def key_of(run: RunRecord) -> Key:
+    return Key(run.spec.dataset.name, run.spec.strategy, run.spec.grid.k, run.spec.epsilon)
 
 
 def _mean(point: Point) -> float:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dp_bench import published
-from dp_bench.report.results import Grid, Key, Point, Results, Section
+from dp_bench.paper import published
+from dp_bench.report.results import Grid, Key, Point, Results
+from dp_bench.report.sections import Section
 from dp_bench.report.statistics import pooled_sd
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -17,9 +18,22 @@ NEAR = 2.0
 
 REPRODUCED, BETTER, WORSE, NOT_RUN = "reproduced", "better", "worse", "not run"
 PARTLY_DIVERGED = "partly diverged"
+NOT_JUDGED = "not judged"
 # Of the cells that publish hyperparameters and no value:
 SAME_POINT, AS_GOOD, OTHER_POINT, NOT_SEARCHED = "same point", "as good", "other point", "not searched"
-VERDICTS = (REPRODUCED, BETTER, WORSE, PARTLY_DIVERGED, SAME_POINT, AS_GOOD, OTHER_POINT, NOT_SEARCHED, NOT_RUN)
+VERDICTS = (
+    REPRODUCED,
+    BETTER,
+    WORSE,
+    PARTLY_DIVERGED,
+    SAME_POINT,
+    AS_GOOD,
+    OTHER_POINT,
+    NOT_SEARCHED,
+    NOT_JUDGED,
+    NOT_RUN,
+)
+OPEN = (NOT_JUDGED, NOT_RUN)  # nothing is said about the paper
 
 # (data set, strategy, k, epsilon) of the cells by which momentum 0.9 was chosen over the text's "vanilla SGD"
 # (docs/fidelity.md): that these agree with the paper is partly the choice's doing.
@@ -42,6 +56,7 @@ EXPLANATIONS = {
     AS_GOOD: "no value is published; the published hyperparameters do as well as our best, within 2 pooled sd",
     OTHER_POINT: "no value is published; other hyperparameters do better here, by more than 2 pooled sd",
     NOT_SEARCHED: "no value is published, and our grid lacks points, so its best point means nothing yet",
+    NOT_JUDGED: "a reduced protocol or synthetic data: shown beside the published value, comparable with it in no way",
     NOT_RUN: "no run of this grid is done",
 }
 
@@ -88,6 +103,8 @@ def _score(cell: published.Cell, grid: Grid | None) -> Score:
         return Score(cell, grid, None, None, None, None, None, NOT_RUN)
     best = grid.best
     mean, sd = (best.mean(), best.sd()) if best else (None, None)
+    if not grid.full_protocol:
+        return Score(cell, grid, best, mean, sd, None, None, NOT_JUDGED)
     gain = deviations = None
     if cell.status == "value" and mean is not None and cell.mean is not None:
         gain = _gain(cell.dataset, mean, cell.mean)
@@ -208,7 +225,7 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
     # (mean, sd) by strategy; a grid that diverged is worse than any that did not.
     worst = -math.inf if TASKS[dataset].higher_is_better else math.inf
     theirs = {s.cell.strategy: (worst if s.cell.mean is None else s.cell.mean, s.cell.sd) for s in members}
-    ours = {s.cell.strategy: (worst if s.mean is None else s.mean, s.sd) for s in members if s.verdict != NOT_RUN}
+    ours = {s.cell.strategy: (worst if s.mean is None else s.mean, s.sd) for s in members if s.verdict not in OPEN}
 
     def best_first(found: dict[str, tuple[float, float | None]]) -> Order:
         def mean(name: str) -> float:
@@ -238,7 +255,7 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
         epsilon,
         theirs=best_first(theirs),
         ours=best_first(ours),
-        grids=tuple(s.grid for s in members if s.grid and s.verdict != NOT_RUN),
+        grids=tuple(s.grid for s in members if s.grid and s.verdict not in OPEN),
         claims=len(claims),
         holding=sum(_gain(dataset, ours[winner][0], ours[loser][0]) > 0 for winner, loser in claims),
         overturned=tuple((winner, loser) for winner, loser in claims if apart(ours, winner, loser) < -NEAR),

@@ -1,73 +1,126 @@
-"""A table, and two ways to write it: Markdown and CSV. Cells are text, Greek letters and all. LaTeX: latex.py."""
+"""A table: columns that know how their values are printed, and rows of values. `dp_bench.report.render` writes it."""
 
-import csv
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, groupby
+from typing import Any, Literal, NamedTuple
 
-_ASCII = {
-    "–": "-",
-    "−": "-",
-    "×": "x ",
-    "±": "+-",
-    "∞": "inf",
-    "²": "^2",
-    "†": "",
-    "‡": "",
-    "γ": "gamma",
-    "δ": "delta",
-    "ε": "epsilon",
-    "ν": "nu",
-    "ρ": "rho",
-    "σ": "sigma",
+from dp_bench.files.names import one_line
+from dp_bench.privacy.accounting import rounded_up
+from dp_bench.report import names
+from dp_bench.tasks import TASKS
+
+_ASCII = {"–": "-", "−": "-", "×": "x ", "±": "+-", "∞": "inf", "²": "^2", "†": "", "‡": "", **names.GREEK}
+
+
+def decimals(value: float) -> str:
+    return f"{value:z.2f}".replace("-", "−")
+
+
+def mean_and_sd(values: Iterable[float | None]) -> str:
+    return " ± ".join(decimals(value) for value in values if value is not None)
+
+
+# Of a column's values. Text is printed as it is in any column, None as nothing.
+_PRINTED: dict[str, Callable[[Any], str]] = {
+    "text": str,
+    "code": str,  # a command
+    "verdict": str,  # text that stands out on the page
+    "number": str,  # whatever is compared by its digits: 5, "3 of 5"
+    "count": "{:,}".format,
+    "metric": decimals,  # in the unit that it is printed in: `printed`
+    "mean and sd": mean_and_sd,
+    "interval": lambda ends: " to ".join(map(decimals, ends)),
+    "deviations": names.deviations,
+    "probability": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
+    "fraction": "{:.2f}".format,
+    "hyperparameter": names.number,
+    "budget": names.epsilon,  # an epsilon that was set
+    "spent": rounded_up,  # an epsilon that was computed
 }
+
+
+class Marked(NamedTuple):
+    """A value with a mark that the table's notes explain. A CSV has no notes, and says it in `guarantees`."""
+
+    value: Any
+    mark: str
+
+
+@dataclass(frozen=True)
+class Column:
+    heading: str
+    kind: str = "text"
+    group: str = ""  # a heading over this column and its neighbours of the same group
+
+    def __post_init__(self) -> None:
+        if self.kind not in _PRINTED:
+            raise ValueError(f"{self.heading}: expected a kind of {', '.join(_PRINTED)}. Found {self.kind}.")
+
+    @property
+    def align(self) -> Literal["left", "right"]:
+        return "left" if self.kind in ("text", "code", "verdict") else "right"
+
+    def printed(self, value: Any) -> str:
+        if isinstance(value, Marked):
+            return self.printed(value.value) + value.mark
+        return "" if value is None else one_line(value) if isinstance(value, str) else _PRINTED[self.kind](value)
+
+    def plain(self, value: Any) -> str:
+        """For programs: whole numbers without separators, no marks, ASCII."""
+        value = value.value if isinstance(value, Marked) else value
+        return str(value) if type(value) is int else in_ascii(self.printed(value))
 
 
 @dataclass(frozen=True)
 class Table:
-    """`groups` are headings over several columns, as (text, number of columns), covering all of them, or none."""
+    """A heading that is a str is a column of text."""
 
     name: str  # of its files, and its LaTeX label
     caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    groups: tuple[tuple[str, int], ...] = ()
+    head: Sequence[Column | str]
+    rows: Sequence[Sequence[Any]]
     notes: tuple[str, ...] = ()
-    text_columns: frozenset[int] = frozenset({0})  # set flush left; all others hold numbers
     # What the epsilon of each row means. The notes say it too, but a CSV has none and is passed on alone.
     guarantees: tuple[str, ...] = ()
+    in_paper: bool = False  # in the paper's layout: written as LaTeX, too
+    # (row, column) -> the folder of the grid whose runs the page opens there.
+    opens: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        widths = {len(row) for row in self.rows} | {len(self.columns)}
-        if len(widths) != 1 or (self.groups and sum(span for _, span in self.groups) != len(self.columns)):
-            raise ValueError(f"{self.name}: rows, columns and groups must be equally wide. Found {sorted(widths)}.")
+        widths = {len(row) for row in self.rows} | {len(self.head)}
+        if len(widths) != 1:
+            raise ValueError(f"{self.name}: rows and columns must be equally wide. Found {sorted(widths)}.")
         if self.guarantees and len(self.guarantees) != len(self.rows):
             raise ValueError(f"{self.name}: expected {len(self.rows)} guarantees. Found {len(self.guarantees)}.")
+        texts = [text for column in self.columns for text in (column.heading, column.group)]
+        if self.rows and not self.guarantees and any("ε" in text for text in (*texts, *chain(*self.cells))):
+            raise ValueError(f"{self.name}: expected what each row's ε means. Found no guarantees.")
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(one) if isinstance(one, str) else one for one in self.head)
 
     @property
-    def flat_columns(self) -> list[str]:
-        """One heading a column, for writers that know no groups."""
-        over = [text for text, span in self.groups for _ in range(span)] or [""] * len(self.columns)
-        return [f"{group} {column}".strip() for group, column in zip(over, self.columns, strict=True)]
+    def headings(self) -> tuple[str, ...]:
+        return tuple(column.heading for column in self.columns)
+
+    @property
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """Headings over several columns, as (text, number of columns), covering all of them; none if none is named."""
+        spans = [(text, len(list(members))) for text, members in groupby(column.group for column in self.columns)]
+        return tuple(spans) if any(text for text, _ in spans) else ()
+
+    @cached_property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as they are printed."""
+        return tuple(tuple(c.printed(v) for c, v in zip(self.columns, row, strict=True)) for row in self.rows)
 
 
-def markdown(table: Table) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-    rule = [":--" if i in table.text_columns else "--:" for i in range(len(table.columns))]
-    lines = [line(table.flat_columns), line(rule), *(line(row) for row in table.rows)]
-    return "\n".join([f"**{table.caption}**", "", *lines, *(f"\n{note}" for note in table.notes), ""])
-
-
-def comma_separated(table: Table) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    rows = [table.flat_columns, *table.rows]
-    if table.guarantees:
-        rows = [[*row, words] for row, words in zip(rows, ["guarantee", *table.guarantees], strict=True)]
-    writer.writerows([in_ascii(cell) for cell in row] for row in rows)
-    return text.getvalue()
+def printed(dataset: str, value: float | None) -> float | None:
+    """A metric in the unit that it is printed in: accuracy in percent, for example."""
+    return None if value is None or value != value else TASKS[dataset].scale * value
 
 
 def in_ascii(text: str) -> str:

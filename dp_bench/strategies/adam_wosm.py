@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dp_bench.queries import Query, Released
+from dp_bench.privacy.query import Query, Released
 from dp_bench.strategies.base import Strategy, clipped_gradient
+from dp_bench.strategies.ranges import Decay, Positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,12 +20,15 @@ class AdamWOSMState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AdamWOSM(Strategy[AdamWOSMState]):
-    clip: float
-    lr: float = 1e-3  # α
-    beta: float = 0.9
-    stabiliser: float = 1e-8
+    clip: Positive
+    lr: Positive = 1e-3  # α
+    beta: Decay = 0.9
+    stabiliser: Positive = 1e-8
 
     swept = ("clip",)
+    label = "AdamWOSM"
+    color = "#CC79A7"
+    reference = "Mohapatra et al. 2022, The Role of Adaptive Optimizers for Honest Private Hyperparameter Selection"
 
     @property
     def step_size(self) -> float:

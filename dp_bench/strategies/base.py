@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dp_bench.errors import UserError
-from dp_bench.queries import Query, Released
+from dp_bench.errors import invalid
+from dp_bench.privacy.query import Query, Released
+from dp_bench.strategies.ranges import ranges
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,10 +17,7 @@ if TYPE_CHECKING:
 # A NamedTuple of tensors and numbers: explicit, so that a checkpoint is its fields and a resumed run is the same run.
 State = TypeVar("State", bound=tuple[Any, ...])
 
-
-_POSITIVE = {"lr", "clip", "clip_init", "stabiliser", "count_noise", "gradient_share"}
-_RATES = {"clip_lr", "lr_lr"}
-_DECAYS = {"momentum", "beta", "beta2"}
+_SYMBOLS = {"lr": "ρ", "clip": "C"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,25 +25,40 @@ class Strategy(ABC, Generic[State]):
     """One way to choose the clipping threshold. A frozen value: hyperparameters, B, and the calibrated ν.
 
     Guarantee: one step, with Poisson sampling at rate q = B/N, releases nothing but `queries(state)`, which together
-    are one Gaussian mechanism of noise multiplier `noise_multiplier` (Σ_k z_k^-2 = ν^-2); `update` post-processes.
+    are one Gaussian mechanism of noise multiplier `noise_multiplier`; `update` post-processes. With c_k(n) what an
+    example of norm n adds to query k (|w_k(n)| n, or |w_k(n)| to a scalar one), this is sup_n Σ_k (c_k(n) / (z_k
+    bound_k))^2 = ν^-2 (`dp_bench.privacy.query.influence` proves it). Σ_k z_k^-2 = ν^-2 is always enough, and needed
+    where one n brings all queries to their bounds. The engine holds every example to it, whatever a strategy says.
 
-    Nothing in a strategy imports torch when it is loaded: planning reads `multipliers` without it.
+    Hyperparameters are fields that declare what they may be (`dp_bench.strategies.ranges`); any other value is refused.
+    Nothing in a strategy imports torch when it is loaded: planning reads `multipliers` without it. An author tests all
+    of this with `dp_bench.testing.contract.check_strategy`.
     """
 
     noise_multiplier: float
     batch_size: int
 
-    swept: ClassVar[tuple[str, ...]]  # the hyperparameters that the paper searches over
+    swept: ClassVar[tuple[str, ...]]  # the hyperparameters that a grid searches over
     private: ClassVar[bool] = True
+    # How reports show it.
+    label: ClassVar[str] = ""  # the class's name if there is none
+    color: ClassVar[str] = ""  # as "#0072B2"; if there is none, one that follows from the strategy's name
+    symbols: ClassVar[Mapping[str, str]] = {}  # hyperparameter or trajectory entry -> symbol; ρ and C are known
+    reference: ClassVar[str] = ""  # the paper
+    # Hyperparameters that came when runs were stored already -> the value that changes nothing. A run's protocol does
+    # not name them at that value, so its digest is what it was.
+    added: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name in _POSITIVE and not 0 < value < math.inf:
-                raise UserError(f"strategy.{name}: found {value}, expected a positive number")
-            if name in _RATES and not 0 <= value < math.inf:
-                raise UserError(f"strategy.{name}: found {value}, expected 0 or more")
-            if name in _DECAYS and not 0 <= value < 1:
-                raise UserError(f"strategy.{name}: found {value}, expected 0 (none) or more, and less than 1")
+        for name, valid in ranges(type(self)).items():
+            value = getattr(self, name)
+            if value not in valid:
+                raise invalid(f"strategy.{name}", valid.words, value, "choose another value")
+
+    @classmethod
+    def symbol(cls, name: str) -> str:
+        """How a hyperparameter or an entry of the trajectory is called in print."""
+        return cls.symbols.get(name) or _SYMBOLS.get(name, name)
 
     @abstractmethod
     def multipliers(self) -> dict[str, float]:
@@ -63,7 +76,11 @@ class Strategy(ABC, Generic[State]):
 
     @abstractmethod
     def trajectory(self, state: State) -> dict[str, float | Tensor]:
-        """What is worth a curve: the threshold `clip` (C_t) and the step size `lr` (ρ_t), where there is one."""
+        """What is worth a curve: the threshold `clip` (C_t), the step size `lr` (ρ_t), and any other number.
+
+        Each entry is a column of metrics.csv. A run whose `lr` is not finite, or whose `clip` is not finite and
+        positive, has diverged.
+        """
 
 
 def clipped_gradient(clip: float | Tensor, noise_multiplier: float) -> Query:

@@ -1,13 +1,18 @@
-"""DP-SGD whose threshold tracks a quantile of the gradient norms (Andrew et al. 2021)."""
+"""DP-SGD whose threshold tracks a quantile of the gradient norms (Andrew et al. 2021).
+
+With `clip_min` it is bounded adaptive clipping (arXiv 2506.01396): C <- max(C_LB, .), so that the threshold does not
+vanish with the gradients of the examples that are already learned, while those of a minority are still long.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dp_bench.errors import UserError
-from dp_bench.queries import Query, Released
+from dp_bench.errors import invalid
+from dp_bench.privacy.query import Query, Released
 from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
+from dp_bench.strategies.ranges import Decay, Fraction, NonNegative, Positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,24 +25,29 @@ class FixedQuantileState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedQuantile(Strategy[FixedQuantileState]):
-    lr: float
-    quantile: float  # γ: the share of gradients that should stay unclipped
-    clip_init: float = 0.1  # C_0
-    clip_lr: float = 0.2  # η_C
-    count_noise: float = 0.05  # σ_b / B; Andrew et al. recommend B/20
-    momentum: float = 0.9
+    lr: Positive
+    quantile: Fraction  # γ: the share of gradients that should stay unclipped
+    clip_init: Positive = 0.1  # C_0
+    clip_lr: NonNegative = 0.2  # η_C
+    count_noise: Positive = 0.05  # σ_b / B; Andrew et al. recommend B/20
+    momentum: Decay = 0.9
+    clip_min: NonNegative = 0.0  # C_LB; 0: none
 
     swept = ("lr", "quantile")
+    label = "FixedQuantile"
+    color = "#009E73"
+    symbols = {"quantile": "γ"}  # noqa: RUF012
+    added = {"clip_min": 0.0}  # noqa: RUF012
+    reference = "Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.quantile < 1:
-            raise UserError(f"strategy.quantile: found {self.quantile}, expected a number between 0 and 1")
         if self.noise_multiplier >= self.count_multiplier:
-            raise UserError(
-                f"FixedQuantile's noisy count alone spends the budget: found a noise multiplier of "
-                f"{self.noise_multiplier:.4g}, expected less than 2 sigma_b = {self.count_multiplier:.4g}; "
-                "raise strategy.count_noise, train.batch_size or privacy.epsilon"
+            raise invalid(
+                "strategy.count_noise",
+                f"a noise multiplier below 2 sigma_b = {self.count_multiplier:.4g}, which the noisy count alone spends",
+                f"{self.noise_multiplier:.4g}",
+                "raise strategy.count_noise, train.batch_size or privacy.epsilon",
             )
 
     @property
@@ -67,7 +77,7 @@ class FixedQuantile(Strategy[FixedQuantileState]):
     ) -> tuple[Tensor, FixedQuantileState]:
         velocity = released["gradient"].add(state.velocity, alpha=self.momentum)
         unclipped = released["unclipped"] + 0.5  # b~
-        clip = state.clip * (-self.clip_lr * (unclipped - self.quantile)).exp()
+        clip = (state.clip * (-self.clip_lr * (unclipped - self.quantile)).exp()).clamp(min=self.clip_min)
         return params.sub(velocity, alpha=self.lr), FixedQuantileState(clip, velocity)
 
     def trajectory(self, state: FixedQuantileState) -> dict[str, float | Tensor]:

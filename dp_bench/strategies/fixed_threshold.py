@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from dp_bench.queries import Query, Released
+from dp_bench.privacy.query import Query, Released
 from dp_bench.strategies.base import Strategy, clipped_gradient
+from dp_bench.strategies.ranges import Decay, Positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,11 +19,14 @@ class FixedThresholdState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedThreshold(Strategy[FixedThresholdState]):
-    lr: float
-    clip: float
-    momentum: float = 0.9
+    lr: Positive
+    clip: Positive
+    momentum: Decay = 0.9
 
-    swept = ("lr", "clip")
+    swept: ClassVar[tuple[str, ...]] = ("lr", "clip")
+    label = "FixedThreshold"
+    color = "#D55E00"
+    reference = "Abadi et al. 2016, Deep Learning with Differential Privacy"
 
     def multipliers(self) -> dict[str, float]:
         return {"gradient": self.noise_multiplier}

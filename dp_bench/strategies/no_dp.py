@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from dp_bench.errors import UserError
-from dp_bench.queries import Query, Released
+from dp_bench.privacy.query import Query, Released
 from dp_bench.strategies.base import Strategy
+from dp_bench.strategies.ranges import Decay, OneOf, Positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,19 +24,17 @@ class NoDPState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NoDP(Strategy[NoDPState]):
-    lr: float
-    optimiser: str = "adam"
-    momentum: float = 0.9  # SGD's; Adam's β_1
-    beta2: float = 0.999
-    stabiliser: float = 1e-8
+    lr: Positive
+    optimiser: Annotated[str, OneOf(OPTIMISERS)] = "adam"
+    momentum: Decay = 0.9  # SGD's; Adam's β_1
+    beta2: Decay = 0.999
+    stabiliser: Positive = 1e-8
 
     swept = ("lr",)
     private = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.optimiser not in OPTIMISERS:
-            raise UserError(f"strategy.optimiser: found {self.optimiser!r}, expected one of {', '.join(OPTIMISERS)}")
+    label = "NoDP"
+    color = "#333333"
+    reference = "Kingma and Ba 2015, Adam: A Method for Stochastic Optimization"
 
     def multipliers(self) -> dict[str, float]:
         return {"gradient": 0.0}

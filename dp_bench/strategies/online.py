@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from dp_bench.errors import UserError
-from dp_bench.queries import Query, Released
+from dp_bench.privacy.query import Query, Released
 from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
+from dp_bench.strategies.ranges import Decay, NonNegative, OneOf, Positive, Range
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 UPDATES = ("exponential_sign", "additive", "cosine")
+_MORE_THAN_ONE = Range("more than 1 (the paper's is 1.01): at 1 no budget is left for the second query", above=1)
 
 
 class OnlineState(NamedTuple):
@@ -26,25 +27,19 @@ class OnlineState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Online(Strategy[OnlineState]):
-    lr: float  # ρ_0
-    clip_init: float = 0.1  # C_0
-    clip_lr: float = 2.5e-3  # ρ_c
-    lr_lr: float = 2.5e-3  # ρ_r
-    gradient_share: float = 1.01  # ν_g / ν: what the gradient pays in noise for the second query
-    update_rule: str = "exponential_sign"
-    momentum: float = 0.9
+    lr: Positive  # ρ_0
+    clip_init: Positive = 0.1  # C_0
+    clip_lr: NonNegative = 2.5e-3  # ρ_c
+    lr_lr: NonNegative = 2.5e-3  # ρ_r
+    # ν_g / ν: what the gradient pays in noise for the second query
+    gradient_share: Annotated[float, _MORE_THAN_ONE] = 1.01
+    update_rule: Annotated[str, OneOf(UPDATES)] = "exponential_sign"
+    momentum: Decay = 0.9
 
     swept = ("lr",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.update_rule not in UPDATES:
-            raise UserError(f"strategy.update_rule: found {self.update_rule!r}, expected one of {', '.join(UPDATES)}")
-        if not self.gradient_share > 1:
-            raise UserError(
-                f"strategy.gradient_share: found {self.gradient_share}, expected more than 1 (the paper's is 1.01): "
-                "at 1 no budget is left for the second query"
-            )
+    label = "Online"
+    color = "#0072B2"
+    reference = "Galli et al. 2024, Online Sensitivity Optimization in Differentially Private Learning"
 
     def multipliers(self) -> dict[str, float]:
         """ν_g = 1.01 ν and ν_q = ν / sqrt(1 - 1.01^-2) = 7.124 ν, so that ν_g^-2 + ν_q^-2 = ν^-2."""
@@ -69,7 +64,7 @@ class Online(Strategy[OnlineState]):
         return (
             clipped_gradient(clip, z["gradient"]),
             # d(clipped gradient)/dC: g_i / n_i where it is clipped, 0 elsewhere, hence of norm 0 or 1.
-            Query("direction", "vector", lambda n: (n > clip) / n, 1.0, z["direction"]),
+            Query("direction", "vector", lambda n: (n > clip) / n, 1.0, z["direction"], clipped_only=True),
         )
 
     def update(self, state: OnlineState, params: Tensor, released: Released) -> tuple[Tensor, OnlineState]:

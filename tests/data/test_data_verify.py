@@ -1,4 +1,4 @@
-"""What is remembered of verified files, and how the official GloVe is known."""
+"""What is cached of verified files, and how the official GloVe is known."""
 
 import json
 import os
@@ -7,15 +7,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from data_helpers import TRAIN_IMAGES, write_files
+from data_helpers import TRAIN_IMAGES, describe, write_files
 
-from dp_bench import sealed
-from dp_bench.data import command, describe, unpack, verify
-from dp_bench.data.facts import COLLECTIONS_OF
-from dp_bench.data.look import look_in
+from dp_bench.data import command, files
+from dp_bench.data.files import look_in, unpacked_bytes
 from dp_bench.errors import UserError
-
-GLOVE = COLLECTIONS_OF["ag_news"][1]
+from dp_bench.files import checksummed as checksummed
+from dp_bench.tasks import TASKS
+from dp_bench.tasks.ag_news import GLOVE
 
 
 class TestWhatIsRemembered:
@@ -24,12 +23,12 @@ class TestWhatIsRemembered:
         """The names of the files that are read in full from now on."""
         names: list[str] = []
 
-        def counted(path: Path) -> bytes:
+        def counted(path: Path, member: str = "") -> bytes:
             names.append(path.name)
-            return unpack.unpacked_bytes(path)
+            return unpacked_bytes(path, member)
 
-        monkeypatch.setattr(verify, "unpacked_bytes", counted)
-        monkeypatch.setattr(verify, "_RACY_SECONDS", -1.0)
+        monkeypatch.setattr(files, "unpacked_bytes", counted)
+        monkeypatch.setattr(files, "_RACY_SECONDS", -1.0)
         return names
 
     def test_unchanged_files_are_not_read_again(self, own: Path, tiny: dict[str, bytes], reads: list[str]) -> None:
@@ -70,16 +69,16 @@ class TestWhatIsRemembered:
         write_files(own / "mnist", tiny)
         first = describe("mnist")
         for memory in (tmp_path / "cache/verified").iterdir():
-            entry = json.loads(sealed.read_sealed_bytes(memory) or b"")
+            entry = json.loads(checksummed.read_checksummed_bytes(memory) or b"")
             entry["fingerprints"]["sha256"] = "0" * 64
-            sealed.write_sealed_bytes(memory, json.dumps(entry).encode())
+            checksummed.write_checksummed_bytes(memory, json.dumps(entry).encode())
         assert describe("mnist") == first
         assert len(reads) == 8
 
     def test_a_file_changed_just_now_is_not_remembered(
         self, own: Path, tiny: dict[str, bytes], reads: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(verify, "_RACY_SECONDS", 60.0)
+        monkeypatch.setattr(files, "_RACY_SECONDS", 60.0)
         write_files(own / "mnist", tiny)
         describe("mnist")
         describe("mnist")
@@ -88,7 +87,7 @@ class TestWhatIsRemembered:
     def test_the_command_reads_everything_again(self, own: Path, tiny: dict[str, bytes], reads: list[str]) -> None:
         write_files(own / "mnist", tiny)
         describe("mnist")
-        assert command.main(["mnist"]) == 0
+        assert command.main(["mnist"], TASKS) == 0
         assert len(reads) == 8
 
 
@@ -127,12 +126,12 @@ class TestOfficialGlove:
     )
     def test_anything_else_is_refused(self, change: dict, tmp_path: Path) -> None:
         write_files(tmp_path / "own/glove", {"glove.6B.50d.txt": self.official(**change)})
-        with pytest.raises(UserError, match=r"expected words 400,000 words of 50 numbers, .*found sha256 .* / words "):
+        with pytest.raises(UserError, match=r"expected words 400,000 words of 50 numbers, .*got sha256 .* / words "):
             look_in(tmp_path / "own", GLOVE)
 
     def test_an_archive_without_the_member_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "own").mkdir()
         with zipfile.ZipFile(tmp_path / "own/glove.6B.zip", "w") as archive:
             archive.writestr("glove.6B.100d.txt", "not this one")
-        with pytest.raises(UserError, match="found an archive that cannot be unpacked"):
+        with pytest.raises(UserError, match="got an archive that cannot be unpacked"):
             look_in(tmp_path / "own", GLOVE)

@@ -1,0 +1,274 @@
+"""Runs as text files, to be kept for good: one file per data set and variant, one checksummed line per finished run.
+
+`PROFILE/VARIANT/DATASET.jsonl` has the lines of the runs whose folders are below `PROFILE/VARIANT/DATASET/`, sorted by
+folder. A line holds spec, result, metrics and provenance, from which the files of the folder can be written again byte
+for byte; checkpoints, models and locks are not kept.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from dp_bench.errors import JobsFailed, UserError, invalid
+from dp_bench.experiment.record import FOREIGN, Stored, record_of
+from dp_bench.experiment.selected import RELEASED_NOTHING, copy_nothing
+from dp_bench.experiment.store import is_finished, read_stored
+from dp_bench.experiment.trade_off_store import TRADE_OFF_DATA, TRADE_OFF_FACTS, read_trade_off, write_trade_off
+from dp_bench.files import system
+from dp_bench.files.atomic import write_atomically
+from dp_bench.files.checksummed import checksummed_line, read_checksummed_line
+from dp_bench.files.from_json import from_plain
+from dp_bench.files.names import one_line
+
+# variant / dataset / strategy / k / epsilon / point / seed
+_DEPTH = 7
+_SUFFIX = ".jsonl"
+_NAMED_BY = re.compile(rb'\{"folder":"([^"\\]+)"')  # how a line begins, also one that is torn later on
+
+
+class Skipped(NamedTuple):
+    """A folder or a line that is not a run that could be read."""
+
+    folder: str
+    reason: str
+
+
+@dataclass
+class Tree:
+    """What a profile of a store holds; every name is relative to the root of the store."""
+
+    folders: list[str] = field(default_factory=list)  # deep enough to be a run
+    archives: list[str] = field(default_factory=list)
+    trade_offs: list[str] = field(default_factory=list)  # folders
+    nothing: list[str] = field(default_factory=list)  # folders of grids whose selection released nothing
+    skipped: list[Skipped] = field(default_factory=list)  # folders that lead nowhere
+
+
+def walk(root: Path, profile: str) -> Tree:
+    """What there is, by its place alone: nothing is read."""
+    tree = Tree()
+
+    def visit(relative: str, depth: int) -> None:
+        if depth == _DEPTH:
+            tree.folders.append(relative)
+            return
+        try:
+            with os.scandir(root / relative) as scan:
+                entries = sorted(scan, key=lambda entry: entry.name)
+        except OSError as error:
+            tree.skipped.append(Skipped(relative, f"cannot be read: {error.strerror}"))
+            return
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        # Where a link leads is no part of this store, and may be this folder again. A linked file is read as any other.
+        links = [entry.name for entry in shown if entry.is_symlink() and not Path(entry).is_file()]
+        tree.skipped.extend(Skipped(f"{relative}/{name}", "a link: not followed") for name in links)
+        inner = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
+        archives = [f"{relative}/{entry.name}" for entry in shown if entry.name.endswith(_SUFFIX) and depth == 1]
+        tree.archives.extend(archives)
+        if any(entry.name in (TRADE_OFF_DATA, TRADE_OFF_FACTS) for entry in entries):
+            tree.trade_offs.append(relative)
+        elif depth == _DEPTH - 2 and any(entry.name == RELEASED_NOTHING for entry in entries):
+            tree.nothing.append(relative)
+        elif not inner and not links and not archives and depth > 0:
+            tree.skipped.append(Skipped(relative, "not a run: expected variant/dataset/strategy/k/eps/point/seed"))
+        for name in inner:
+            visit(f"{relative}/{name}", depth + 1)
+
+    visit(profile, 0)
+    return tree
+
+
+def read_archive(root: Path, name: str) -> Iterator[Stored | Skipped]:
+    """The runs of an archive; a damaged line is named and skipped."""
+    try:
+        content = system.read(root / name, follow=False)
+    except OSError as error:
+        yield Skipped(name, f"cannot be read: {error.strerror}")
+        return
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            yield from_plain(Stored, read_checksummed_line(line))
+        except FOREIGN as error:
+            yield Skipped(f"{name}, line {number}", f"damaged: {error}; archive the run again, or restore the file")
+
+
+def _name_of(folder: str) -> str:
+    """The archive that a run belongs to."""
+    return "/".join(folder.split("/")[:3]) + _SUFFIX
+
+
+@dataclass
+class Outcome:
+    """What was done, and what was not."""
+
+    added: int = 0
+    kept: int = 0  # were there already
+    replaced: int = 0
+    unfinished: int = 0
+    differing: list[str] = field(default_factory=list)  # from what is there, which was not replaced
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool = False) -> Outcome:
+    """Add the finished runs of `source`, folders and archives alike, to the archives in `target`.
+
+    Safe while runs are trained in `source`, and while other processes write to `target`. A run that is in `target`
+    stays there; one that differs from it is reported, and takes its place only if `replace` says so.
+    """
+    outcome = Outcome()
+    system.make_folder(target)
+    with _locked(target):
+        for profile in profiles:
+            tree = walk(source, profile)
+            outcome.skipped += tree.skipped
+            runs: dict[str, list[Stored]] = {}
+            for stored in _finished(source, tree, outcome):
+                runs.setdefault(_name_of(stored.folder), []).append(stored)
+            for name, members in runs.items():
+                _merge(target, name, members, replace, outcome)
+            for folder in tree.trade_offs:
+                _copy_trade_off(source / folder, target / folder, folder, replace, outcome)
+            for folder in tree.nothing:
+                try:
+                    copy_nothing(source, target, folder)
+                except (UserError, OSError, *FOREIGN) as error:
+                    outcome.skipped.append(Skipped(folder, str(error)))
+    return outcome
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with system.opened_folder(folder) as descriptor:
+        system.lock(descriptor, folder, wait=True)
+        yield
+
+
+def _finished(root: Path, tree: Tree, outcome: Outcome) -> Iterator[Stored]:
+    for name in tree.archives:
+        for found in read_archive(root, name):
+            if isinstance(found, Skipped):
+                outcome.skipped.append(found)
+            else:
+                yield from _whole(found.folder, lambda found=found: found, outcome)  # type: ignore[misc]
+    for folder in tree.folders:
+        if is_finished(root, folder):
+            yield from _whole(folder, lambda folder=folder: read_stored(root, folder), outcome)  # type: ignore[misc]
+        else:
+            outcome.unfinished += 1
+
+
+def _whole(folder: str, read: Callable[[], Stored], outcome: Outcome) -> Iterator[Stored]:
+    try:
+        stored = read()
+        record_of(stored)
+    except (UserError, OSError, *FOREIGN) as error:
+        outcome.skipped.append(Skipped(folder, str(error)))
+    else:
+        yield stored
+
+
+def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome: Outcome) -> None:
+    there, damaged = _lines(root, name, outcome)
+    before = outcome.added + outcome.replaced
+    for run in runs:
+        line = there.get(run.folder)
+        if line is None:
+            outcome.added += 1
+        elif from_plain(Stored, read_checksummed_line(line)).same_run(run):
+            outcome.kept += 1
+            continue
+        elif replace and not _is_secure(run):
+            outcome.replaced += 1
+        else:
+            outcome.differing.append(run.folder)
+            continue
+        there[run.folder] = checksummed_line(asdict(run))
+        damaged.pop(run.folder, None)
+    for left_by_a_killed_writer in (root / name).parent.glob(f".{Path(name).name}.*.tmp"):
+        system.remove(left_by_a_killed_writer)  # no other process writes here: the target is locked
+    if outcome.added + outcome.replaced > before:
+        write_atomically(root / name, b"".join([*(there[f] for f in sorted(there)), *damaged.values()]))
+
+
+def _is_secure(run: Stored) -> bool:
+    """Whether another run of this name is another release, which must not be forgotten."""
+    return bool(run.spec["protocol"]["seeding"] == "secure")
+
+
+def _lines(root: Path, name: str, outcome: Outcome) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The lines of an archive by folder, and those that are damaged: they stay until their run is archived again."""
+    whole: dict[str, bytes] = {}
+    damaged: dict[str, bytes] = {}
+    if not (root / name).exists():
+        return whole, damaged
+    lines = system.read(root / name, follow=False).splitlines(keepends=True)
+    for line, found in zip(lines, read_archive(root, name), strict=True):
+        if isinstance(found, Stored):
+            whole[found.folder] = line
+        else:
+            outcome.skipped.append(found)
+            told = _NAMED_BY.match(line)
+            damaged[told.group(1).decode() if told else found.folder] = line.removesuffix(b"\n") + b"\n"
+    return whole, damaged
+
+
+def _copy_trade_off(source: Path, target: Path, folder: str, replace: bool, outcome: Outcome) -> None:
+    try:
+        ours = read_trade_off(source)
+        there = (target / TRADE_OFF_FACTS).exists()
+        if there and ours == read_trade_off(target):
+            return
+    except (UserError, OSError, *FOREIGN) as error:
+        outcome.skipped.append(Skipped(folder, str(error)))
+        return
+    if there and not replace:
+        outcome.differing.append(folder)
+        return
+    rows, facts = ours
+    write_trade_off(target, rows, facts)
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="dp-bench archive",
+        description="Keep finished runs as text files, one per data set and variant; dp-bench report --runs TO reads "
+        "them. What is in TO stays. Unfinished runs in FROM are left out.",
+        epilog="example:\n  dp-bench archive runs kept --profile verify",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", metavar="FROM", type=Path, help="a folder of runs")
+    parser.add_argument("target", metavar="TO", type=Path, help="the folder to keep them in")
+    parser.add_argument("--profile", help="only the runs of this profile (default: all)")
+    parser.add_argument("--replace", action="store_true", help="replace runs in TO that differ from those in FROM")
+    options = parser.parse_args(argv)
+    source, target = options.source, options.target
+    if target.resolve().is_relative_to(source.resolve()):
+        raise invalid("TO", f"a folder outside of {source}", target, "choose another")
+    there = sorted(path.name for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
+    if not there or (options.profile and options.profile not in there):
+        expected = f"runs of the profile {options.profile}" if options.profile else "a folder of runs"
+        raise invalid("FROM", expected, f"{source} with {', '.join(there) or 'none'}", "choose another")
+    outcome = archive(source, target, [options.profile] if options.profile else there, options.replace)
+    for skipped in outcome.skipped:
+        print(one_line(f"skipped {skipped.folder}: {skipped.reason}"), file=sys.stderr)
+    print(
+        f"{outcome.added} runs added, {outcome.replaced} replaced, {outcome.kept} already there, "
+        f"{outcome.unfinished} unfinished, {len(outcome.skipped)} skipped; kept in {target}"
+    )
+    if secure := [folder for folder in outcome.differing if options.replace]:
+        raise JobsFailed(
+            f"{target}: {len(secure)} runs with seed=secure were released twice, the first {secure[0]}, and replacing "
+            "one would forget what it spent; keep them in two folders"
+        )
+    if outcome.differing:
+        raise JobsFailed(
+            f"{target}: {len(outcome.differing)} runs differ from those in {source} and were not replaced, the first "
+            f"{outcome.differing[0]}; --replace takes those of {source}"
+        )
+    return 0

@@ -1,0 +1,253 @@
+"""The configuration's schema: its keys, types and defaults, and how Hydra is told of them.
+
+Defaults are the project's readings of the paper (docs/fidelity.md); a run's folder names every choice that differs.
+"""
+
+import copyreg
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from typing import Any, get_type_hints
+
+import omegaconf
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+
+from dp_bench.experiment.hydra_errors import dotted, dotted_values
+from dp_bench.privacy.accountants import POISSON, accountant_of
+from dp_bench.registry import Registry
+from dp_bench.strategies import STRATEGIES
+from dp_bench.tasks import TASKS
+
+_MOST_THREADS = 1024
+_IMPORT_PATH = re.compile(r"[\w.]+:[\w.]+")  # my_package.my_module:MyStrategy
+CALIBRATED = ("noise_multiplier", "batch_size")  # fields of a strategy that follow from the configuration
+
+
+@dataclass
+class DatasetConfig:
+    name: str = omegaconf.MISSING
+    words: int = 25  # AG News: how many words of each text (Table 1's parameter count means 15)
+    limit: int | None = None  # train on so many rows only
+    # Evidence from a part of the data: steps and noise as if there were so many rows. Not a guarantee; only in verify.
+    emulate_size: int | None = None
+    stand_in: bool = False  # allow a generated data set where the real one cannot be had
+
+
+@dataclass
+class ModelConfig:
+    output_activation: bool = False  # the appendix prints one on the logits, with which the CNN does not learn
+    autoencoder_padding: int = 0  # 0 and 1 both give the printed parameter count
+
+
+@dataclass
+class SelectionConfig:
+    """Of privacy.allocator=selection alone."""
+
+    distribution: str = "logarithmic"  # logarithmic | geometric | poisson: of the secret number of trials
+    mean: float | None = None  # expected number of trials; None: as many as there are candidates
+    pool: bool = False  # train and keep the whole grid, to resample searches from; not private
+
+
+@dataclass
+class PrivacyConfig:
+    epsilon: float = 3.0  # for the whole grid
+    delta: float = 1e-5
+    accountant: str = "rdp"
+    # composition (the paper's) | halving | selection: what is trained and released, all of it paid by the budget.
+    allocator: str = "composition"
+    selection: SelectionConfig = field(default_factory=SelectionConfig)
+
+
+@dataclass
+class AlsoConfig:
+    """Values added to an axis, and charged."""
+
+    lr: list[float] = field(default_factory=list)
+    clip: list[float] = field(default_factory=list)
+    quantile: list[float] = field(default_factory=list)
+
+
+@dataclass
+class GridConfig:
+    k: int = 5
+    lr: list[float] = field(default_factory=lambda: [10**-2.5, 10**1.5])  # range, k values evenly spaced in log
+    clip: list[float] = field(default_factory=lambda: [1e-2, 1e2])  # likewise
+    quantile: list[float] = field(default_factory=lambda: [0.1, 0.3, 0.5, 0.7, 0.9])  # these values, whatever k
+    also: AlsoConfig = field(default_factory=AlsoConfig)
+    # +grid.axes.NAME=[...]: the values of an axis, whatever k, in place of a range or of those a strategy declares.
+    axes: dict[str, list[float]] = field(default_factory=dict)
+    times: int = 1  # how often the grid is searched because other keys are swept as well; they are charged too
+
+
+@dataclass
+class TrainConfig:
+    batch_size: int = 512
+    epochs: float = 10.0
+    evaluate_every: int = 50
+    # poisson | fixed_size: how batches are drawn. None: as the accountant assumes. Never set to what it assumes anyway.
+    sampling: str | None = None
+
+
+@dataclass
+class CheckpointConfig:
+    keep: str = "none"  # none | best | all: models kept once a run is done
+
+
+@dataclass
+class Config:
+    profile: str = "paper"
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    strategy: Any = omegaconf.MISSING
+    privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
+    grid: GridConfig = field(default_factory=GridConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    # Of a sweep: all | published (only the point that the paper's tables name as best; the whole grid is charged).
+    points: str = "all"
+    # Of a sweep that names no privacy.epsilon: all | outer (the first and the last) of the paper's for the data set.
+    epsilons: str = "all"
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
+    # named: batches and noise follow from the run's name, so that it can be repeated (and its noise subtracted) by
+    # anyone who knows it. secure: from the operating system, forgotten when the run is done.
+    seed: str = "named"
+    device: str = "auto"  # auto | cpu | cuda
+    threads: int = 1
+    micro_batch: int | None = None  # None: what was measured fastest for the model
+    runs: str = "runs"
+    quiet: bool = False  # a sweep shows its jobs itself
+    tracker: str = "none"  # none | tensorboard | mlflow: curves of released quantities, beside the folder of runs
+
+
+class _SchemaType(type):
+    """The class of schemas. Launchers pickle schemas: as what they are made from, so that a worker makes the same one,
+    and knows a strategy or task that only the command line named."""
+
+    group: str
+    member: str
+
+
+class _Schema(metaclass=_SchemaType):
+    pass
+
+
+@functools.cache
+def dataset_schema(name: str) -> type:
+    """What can be configured of a task of another package."""
+    return _as_if_written_here(
+        make_dataclass(
+            f"{name}_dataset_config",
+            [("name", str, field(default=name))],
+            bases=(DatasetConfig, _Schema),
+            namespace={"group": "dataset", "member": name},
+        )
+    )
+
+
+@functools.cache
+def strategy_schema(name: str) -> type:
+    """What can be configured of a strategy: the hyperparameters of its own dataclass, declared once, there."""
+    strategy = STRATEGIES[name]
+    hints = get_type_hints(strategy)
+    declared = [f for f in fields(strategy) if f.name not in CALIBRATED]
+    made = make_dataclass(
+        f"{name}_config",
+        [("name", str, field(default=name))]
+        + [
+            (f.name, hints[f.name], field(default=omegaconf.MISSING if f.default is NO_DEFAULT else f.default))
+            for f in declared
+        ],
+        bases=(_Schema,),
+        namespace={"group": "strategy", "member": name},
+    )
+    return _as_if_written_here(made)
+
+
+def _as_if_written_here(schema: type) -> type:
+    """cloudpickle takes a class that it cannot find apart, and loses its fields."""
+    schema.__module__ = __name__
+    globals()[schema.__name__] = schema
+    return schema
+
+
+def _schema_in_worker(group: str, name: str, path: str) -> type:
+    registry, schema = _GROUPS[group]
+    if name not in registry:
+        registry.add(path)
+    return schema(name)
+
+
+def _pickled(schema: _SchemaType) -> tuple[Callable[..., Any], tuple[str, str, str]]:
+    return _schema_in_worker, (schema.group, schema.member, _GROUPS[schema.group][0].path(schema.member))
+
+
+copyreg.pickle(_SchemaType, _pickled)
+
+
+def register() -> None:
+    """Tell Hydra the schema, so that a misspelt key or a wrong type is refused when a configuration is composed."""
+    store = ConfigStore.instance()
+    schema = OmegaConf.structured(Config)
+    OmegaConf.set_struct(schema.grid.axes, False)  # any strategy's axes
+    store.store(name="schema", node=schema)
+    for name in STRATEGIES.built_in:  # conf/strategy/NAME.yaml builds on it
+        store.store(group="schema", name=name, node=strategy_schema(name))
+    for group, (registry, schema_of) in _GROUPS.items():
+        for name in registry.loadable():
+            if name not in registry.built_in:
+                store.store(group=group, name=name, node=schema_of(name))
+
+
+_GROUPS: dict[str, tuple[Registry[Any], Callable[[str], type]]] = {
+    "strategy": (STRATEGIES, strategy_schema),
+    "dataset": (TASKS, dataset_schema),
+}
+
+
+def resolved(override: str) -> str:
+    """A word of the command line in which each import path is replaced by the name under which it is now registered.
+
+    `strategy=online,my_package.my_module:MyStrategy` -> `strategy=online,my_strategy`. A name that is known but cannot
+    be loaded is refused here, with the reason.
+    """
+    key, _, values = override.partition("=")
+    if key.lstrip("+") not in _GROUPS:
+        return override
+    registry, names = _GROUPS[key.lstrip("+")][0], []
+    for value in values.split(","):
+        if _IMPORT_PATH.fullmatch(value):
+            names.append(registry.add(value))
+            register()
+        else:
+            names.append(value)
+            if value in registry:
+                registry[value]
+    return f"{key}={','.join(names)}"
+
+
+def known_keys() -> set[str]:
+    """Every key that some configuration has, as it is written on a command line."""
+    return set(dotted(_defaults()))
+
+
+def boolean_keys() -> set[str]:
+    """Those that are true or false: of a number OmegaConf would make one or the other."""
+    return {key for key, value in dotted_values(_defaults()) if isinstance(value, bool)}
+
+
+def _defaults() -> dict[str, Any]:
+    schemas = [asdict(strategy_schema(name)()) for name in STRATEGIES.loadable()]
+    return asdict(Config()) | {"strategy": {name: value for each in schemas for name, value in each.items()}}
+
+
+def default_sampling(privacy: PrivacyConfig | None) -> str:
+    """How batches are drawn unless train.sampling says otherwise: as the accountant assumes."""
+    return POISSON if privacy is None else accountant_of(privacy.accountant).sampling
+
+
+def task_options(dataset: DatasetConfig, model: ModelConfig) -> dict[str, Any]:
+    """What a task is told of the choices among its data and models."""
+    return {**asdict(dataset), **asdict(model)}

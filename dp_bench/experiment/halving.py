@@ -1,0 +1,105 @@
+"""A grid that is searched by halving, as far as its store tells: who is in which rung, and who goes on.
+
+Everything follows from the runs on disk, so that any process finds the same, whoever trained and whoever was killed. A
+run that has reached the end of a rung says so in a file of its own, `rung<r>.json`: the result that it has if it stops
+there. Once all candidates of a rung have reached its end with every seed, the best of them go on, by the mean over the
+seeds of the best evaluation so far on the test set. That set is public, as in the paper, so the choice costs nothing.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from dp_bench.experiment import grid
+from dp_bench.experiment.record import RunResult
+from dp_bench.experiment.resolve import axes_of
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.store import RunFolder
+from dp_bench.tasks import TASKS
+
+_SECONDS_BETWEEN_TRIES = 0.1
+
+
+class HalvedGrid:
+    """The candidates of one grid, by the names of their points."""
+
+    def __init__(self, root: Path, spec: RunSpec) -> None:
+        """`spec`: of any of its runs."""
+        assert spec.allocation is not None
+        self.rungs = spec.allocation.rungs
+        self._root, self._spec = root, spec
+        self._members: dict[int, list[str]] = {}  # by rung, once they are known: they never change
+
+    @cached_property
+    def folders(self) -> Mapping[str, list[RunFolder]]:
+        """Of every candidate, one per seed, in the fixed order of the grid: it breaks ties."""
+        runs = [
+            replace(self._spec, hyperparameters={**self._spec.hyperparameters, **point})
+            for point in grid.points(axes_of(self._spec.strategy, self._spec.grid))
+        ]
+        seeds = self._spec.ranked_seeds
+        return {run.point: [RunFolder(self._root, replace(run, seed=seed)) for seed in seeds] for run in runs}
+
+    def members(self, rung: int) -> list[str] | None:
+        """The candidates of a rung, best first but for the lowest one; None while the rung below is not complete."""
+        if rung == 0:
+            return list(self.folders)
+        if rung not in self._members:
+            below = self.members(rung - 1)
+            if below is None:
+                return None
+            results = {name: [folder.rung(rung - 1) for folder in self.folders[name]] for name in below}
+            found = {name: [r for r in each if r is not None] for name, each in results.items()}
+            if any(len(found[name]) < len(each) for name, each in results.items()):
+                return None
+            order = {name: place for place, name in enumerate(self.folders)}
+            ranked = sorted(below, key=lambda name: (*self._rank(found[name]), order[name]))
+            self._members[rung] = ranked[: self.rungs[rung].candidates]
+        return self._members[rung]
+
+    def _rank(self, seeds: list[RunResult]) -> tuple[bool, float]:
+        """Ascending from the best; a candidate of which a seed diverged after all that did not."""
+        mean = math.fsum(result.best.number for result in seeds) / len(seeds)
+        sign = -1 if TASKS[self._spec.dataset.name].higher_is_better else 1
+        return any(result.diverged for result in seeds), sign * mean if math.isfinite(mean) else math.inf
+
+    def next_rung(self, point: str) -> int | None:
+        """The rung that a candidate may be trained in now; None if it is done, or has to wait for others."""
+        for rung in range(len(self.rungs)):
+            members = self.members(rung)
+            if members is None or point not in members:
+                return None
+            if not self.reached(point, rung):
+                return rung
+        return None
+
+    def reached(self, point: str, rung: int) -> bool:
+        """Whether every seed of a candidate is trained to the end of a rung."""
+        last = rung == len(self.rungs) - 1
+        return all(f.result() is not None if last else f.rung(rung) is not None for f in self.folders[point])
+
+    def finish_dropped(self) -> None:
+        """Give every run of a candidate that does not go on its result, and take its checkpoint away."""
+        for rung in range(len(self.rungs) - 1):
+            above = self.members(rung + 1)
+            if above is None:
+                return
+            for name in self.members(rung) or ():
+                if name not in above:
+                    for folder in self.folders[name]:
+                        _finish(folder, rung)
+
+
+def _finish(folder: RunFolder, rung: int) -> None:
+    while folder.result() is None:
+        with folder.claimed() as ours:
+            if ours and not folder.done:
+                result = folder.rung(rung)
+                assert result is not None  # the rung is complete
+                folder.finish(result)
+        if not ours:  # another process is about to do the same
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+    folder.tidy()

@@ -1,0 +1,296 @@
+"""Runs on disk: readable folders, whole files or none, nothing believed whose checksum does not fit."""
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from dp_bench.errors import DamagedFile, UserError, invalid
+from dp_bench.experiment.record import FOREIGN, RunResult, Stored, check_steps
+from dp_bench.experiment.spec import RunSpec, comparable
+from dp_bench.files import system
+from dp_bench.files.atomic import write_atomically
+from dp_bench.files.checksummed import as_json, checksum_line, read_checksummed, write_checksummed
+from dp_bench.files.from_json import from_plain
+
+_SPEC, _RESULT, _METRICS, _PROVENANCE = "spec.json", "result.json", "metrics.csv", "provenance.json"
+_CHECKPOINT, _LOCK = "checkpoint.pt", ".lock"
+_RUNG = "rung{}.json"
+_MOVE_AWAY = "move the folder away, or choose another runs=FOLDER"
+_MAGIC = b"dp_bench checkpoint 1\n"
+# Said wherever a run with seed=secure is to be run again: a run with seed=named draws the same noise as before.
+SPENDS_AGAIN = ", which spends the budget again: with seed=secure it draws other noise"
+_HEADER_SIZE = len(_MAGIC) + 65
+
+
+class RunFolder:
+    """The folder of one run. `result.json` is written last: where it is, the run is done."""
+
+    def __init__(self, root: Path, spec: RunSpec) -> None:
+        self.spec = spec
+        self.path = root / spec.folder
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result, read or not."""
+        return (self.path / _RESULT).exists()
+
+    @property
+    def begun(self) -> bool:
+        return (self.path / _SPEC).exists()
+
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[bool]:
+        """Whether this process may work here; no other one can at the same time, and a killed one lets go."""
+        self.refuse_links()
+        system.make_folder(self.path)
+        path = self.path / _LOCK
+        with system.opened_lock(path, create=True) as lock:
+            try:
+                system.lock(lock, path)
+            except BlockingIOError:
+                yield False
+                return
+            system.touch(lock, path)  # `started` tells by this that a process began, or began again
+            for left_by_a_killed_writer in self.path.glob(".*.tmp"):
+                system.remove(left_by_a_killed_writer)
+            yield True
+
+    def refuse_links(self) -> None:
+        """Refuse a folder that a link leads to."""
+        refuse_links(self.path, len(self.spec.folder.parts))
+
+    def check_spec(self) -> None:
+        """Refuse a folder that holds another protocol's run under the same name."""
+        self.refuse_links()
+        path = self.path / _SPEC
+        if not path.exists():
+            return
+        theirs, ours = (comparable(protocol) for protocol in (read_checksummed(path)["protocol"], self.spec.protocol()))
+        if theirs != ours:
+            key, found, expected = next(_differences(theirs, ours))
+            got = f"{found}: this run was made under another protocol"
+            raise invalid(str(path), f"{key} = {expected}", got, _MOVE_AWAY)
+
+    def check_grid(self) -> None:
+        """Refuse a grid of which a run on disk, any one, was made with another budget: all of them share one."""
+        for path in self.path.parent.parent.glob(f"*/seed*/{_SPEC}"):
+            protocols = [comparable(p) for p in (read_checksummed(path)["protocol"], self.spec.protocol())]
+            for part, another in (("allocation", "another budget"), ("ranked_seeds", "other seeds")):
+                theirs, ours = (protocol.get(part) for protocol in protocols)
+                if theirs != ours:
+                    key, found, expected = next(_differences(theirs, ours, part))
+                    got = f"{found}: this grid was begun with {another}"
+                    raise invalid(str(path), f"{key} = {expected}", got, _MOVE_AWAY)
+            return
+
+    def write_spec(self) -> None:
+        write_checksummed(self.path / _SPEC, self.spec.to_json())
+
+    def result(self) -> RunResult | None:
+        result = self._read_result(self.path / _RESULT)
+        if result is not None:
+            self._check_metrics(result)
+        return result
+
+    def rung(self, number: int) -> RunResult | None:
+        """The result that the run has if it is stopped at the end of this rung; None before it got there."""
+        return self._read_result(self.path / _RUNG.format(number))
+
+    def write_rung(self, number: int, result: RunResult) -> None:
+        write_checksummed(self.path / _RUNG.format(number), asdict(replace(result, digest=self.spec.digest())))
+
+    def rungs_reached(self) -> int:
+        """By names alone."""
+        return len(list(self.path.glob(_RUNG.format("*"))))
+
+    def _read_result(self, path: Path) -> RunResult | None:
+        if not path.exists():
+            return None
+        stored = read_checksummed(path)
+        if stored.get("digest") != self.spec.digest():
+            raise invalid(str(path), "a result of this protocol", "another protocol's", _MOVE_AWAY)
+        try:
+            result = from_plain(RunResult, stored)
+        except ValueError as error:
+            raise invalid(str(path), "a result of this version", error, "choose another runs=FOLDER") from None
+        return result
+
+    def _check_metrics(self, result: RunResult) -> None:
+        """Refuse a finished run without the evaluations that its result was made of."""
+        path = self.path / _METRICS
+        found = None
+        with contextlib.suppress(FileNotFoundError):
+            found = system.read(path, follow=False)
+        if result.metrics_sha256 is not None and (
+            found is None or hashlib.sha256(found).hexdigest() != result.metrics_sha256
+        ):
+            got = "no file" if found is None else "something else"
+            remedy = "delete its folder to run it again" + SPENDS_AGAIN * (self.spec.seeding == "secure")
+            raise invalid(str(path), "what fits the checksum in result.json", got, remedy, DamagedFile)
+        try:
+            check_steps(self.spec, result, None if found is None else found.decode(errors="replace"))
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
+
+    def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None:
+        write_atomically(self.path / _METRICS, _csv(rows), durable=durable)
+
+    def write_checkpoint(self, payload: bytes) -> None:
+        # For its owner only: with seed=secure it holds the key of the noise.
+        write_atomically(self.path / _CHECKPOINT, _MAGIC + checksum_line(payload) + payload, mode=0o600)
+
+    def checkpoint(self) -> bytes | None:
+        path = self.path / _CHECKPOINT
+        if not path.exists():
+            return None
+        content = system.read(path, follow=False)
+        header, payload = content[:_HEADER_SIZE], content[_HEADER_SIZE:]
+        if header != _MAGIC + checksum_line(payload):
+            spends = SPENDS_AGAIN if self.spec.seeding == "secure" else ""
+            got = "a checksum that does not fit"
+            raise invalid(str(path), "a whole file", got, f"delete it to start over{spends}", DamagedFile)
+        return payload
+
+    def keep_model(self, name: str, payload: bytes) -> None:
+        write_atomically(self.path / f"{name}.pt", payload)
+
+    def drop_model(self, name: str) -> None:
+        system.remove(self.path / f"{name}.pt")
+
+    def lacks_models(self, keep: str) -> bool:
+        """Whether the run is done without every model that `keep` asks for: only training leaves models behind."""
+        if keep == "none" or (result := self.result()) is None:
+            return False
+        wanted = ["best"]
+        if keep == "all":
+            last = result.final.step
+            wanted = [model_name(step) for step in (*range(0, last, self.spec.train.evaluate_every), last)]
+        return not all((self.path / f"{name}.pt").exists() for name in wanted)
+
+    def write_provenance(self, facts: Mapping[str, Any]) -> None:
+        write_atomically(self.path / _PROVENANCE, as_json(facts))
+
+    def tidy(self) -> None:
+        """Remove what a run that was killed at its very end left: with seed=secure, its key must not stay."""
+        if (self.path / _CHECKPOINT).exists() or any(self.path.glob(".*.tmp")):
+            with self.claimed() as ours:  # which removes what was half written
+                if ours:
+                    self.drop_checkpoint()
+
+    def finish(self, result: RunResult) -> None:
+        write_checksummed(self.path / _RESULT, asdict(replace(result, digest=self.spec.digest())))
+
+    def drop_checkpoint(self) -> None:
+        path = self.path / _CHECKPOINT
+        if path.exists():
+            system.remove(path)
+            system.sync_folder(self.path)  # else it may be there again after a loss of power
+
+    def started(self) -> int:
+        """Changes whenever a process starts or resumes the run; 0 before the first one."""
+        lock = self.path / _LOCK
+        return lock.stat().st_mtime_ns if lock.exists() else 0
+
+    def is_running(self) -> bool:
+        """Whether a living process holds the run."""
+        try:
+            with system.opened_lock(self.path / _LOCK, create=False) as lock:
+                system.lock(lock, self.path / _LOCK, shared=True)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+
+def refuse_links(path: Path, depth: int) -> None:
+    """Refuse a place `depth` folders below a store's root that a link leads to: it is not in this store.
+
+    The root itself may be a link.
+    """
+    for folder in (path, *path.parents[: depth - 1]):
+        if folder.is_symlink():
+            raise invalid(str(folder), "a folder of the store", "a link", "remove it, or choose another runs=FOLDER")
+
+
+def read_stored(root: Path, folder: str) -> Stored:
+    """The run in a folder of the store `root`. Raises OSError or UserError where its spec or result cannot be read."""
+    path = root / folder
+    result = read_checksummed(path / _RESULT) if (path / _RESULT).exists() else None
+    # Missing is one thing; what cannot be read now may be there the next time, and must not be archived without.
+    return Stored(folder, read_checksummed(path / _SPEC), result, _text(path / _METRICS), _provenance(path))
+
+
+def read_spent(root: Path, folder: str) -> Stored:
+    """The run in a folder as far as it tells what was spent: everything but its result, which may be damaged."""
+    path = root / folder
+    return Stored(folder, read_checksummed(path / _SPEC), None, _text(path / _METRICS), _provenance(path))
+
+
+def has_begun(root: Path, folder: str) -> bool:
+    """Whether a run left anything in the folder, be it damaged: then it has spent."""
+    try:
+        return any(not entry.name.startswith(".") for entry in (root / folder).iterdir())
+    except OSError:
+        return True
+
+
+def _provenance(path: Path) -> Any:
+    try:
+        return json.loads(system.read(path / _PROVENANCE, follow=False))
+    except (FileNotFoundError, RecursionError, *FOREIGN):
+        return None
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file; None where it is missing or no text."""
+    with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
+        return system.read(path, follow=False).decode()
+    return None
+
+
+def is_finished(root: Path, folder: str) -> bool:
+    return (root / folder / _RESULT).exists()
+
+
+def model_name(step: int) -> str:
+    return f"step{step:05d}"
+
+
+def metrics_digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The checksum of the stored metrics with these rows: the result carries it."""
+    return hashlib.sha256(_csv(rows)).hexdigest()
+
+
+def models_note(keep: str, folders: Iterable[RunFolder]) -> list[str]:
+    """One line where runs are done without the models asked for; nothing else would say so."""
+    without = [folder for folder in folders if folder.lacks_models(keep)]
+    if not without:
+        return []
+    models = "best.pt" if keep == "best" else "a model of every evaluation"
+    return [
+        f"note: checkpoint.keep={keep}: found no {models} in {len(without)} of the finished runs, the first "
+        f"{without[0].path}: trained, or partly so, before it was asked for; another runs=FOLDER trains anew"
+    ]
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for name in sorted(theirs.keys() | ours.keys()):
+            yield from _differences(theirs.get(name), ours.get(name), f"{key}.{name}".lstrip("."))
+    elif theirs != ours:
+        yield key, theirs, ours

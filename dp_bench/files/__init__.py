@@ -1,0 +1,1 @@
+"""Bytes on disk: atomic, checksummed, cached, locked. Knows nothing of privacy."""

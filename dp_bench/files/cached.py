@@ -1,0 +1,64 @@
+"""Results of slow pure functions, kept on disk as small JSON files: pure speed, never a source of truth.
+
+An entry that is missing, damaged or unreadable is computed again, one that cannot be written is computed next time, and
+processes that compute the same one at once write the same bytes.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dp_bench.errors import UserError
+from dp_bench.files import system
+from dp_bench.files.atomic import cache_folder, write_atomically
+
+Key = Mapping[str, str | int | float]
+
+# What reading JSON of another shape raises.
+_ANOTHER_SHAPE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+def cached(
+    kind: str,
+    key: Key,
+    compute: Callable[[], dict[str, float]],
+    believed: Callable[[dict[str, float]], bool] = lambda _: True,
+) -> dict[str, float]:
+    """`compute()`, or what it returned when it was first called for this `kind` and `key`.
+
+    The key must name everything that the result depends on, versions of code included. A checksum stops damage, not
+    somebody who edits an entry and its checksum: an entry is used only if it is `believed`, and computed again if not.
+    """
+    path = cache_folder() / kind / f"{_digest(key)[:32]}.json"
+    result = _read(path, key)
+    if result is None or not _passes(believed, result):
+        result = compute()
+        entry = {"key": dict(key), "result": result}
+        with contextlib.suppress(OSError):
+            # What a loss of power damages is computed again.
+            write_atomically(path, json.dumps({**entry, "sha256": _digest(entry)}, indent=1).encode(), durable=False)
+    return result
+
+
+def _read(path: Path, key: Key) -> dict[str, float] | None:
+    try:
+        entry = json.loads(system.read(path))
+        checksum = entry.pop("sha256")
+        if checksum != _digest(entry) or entry["key"] != key:
+            return None
+        return {str(name): float(value) for name, value in entry["result"].items()}
+    except (OSError, *_ANOTHER_SHAPE):
+        return None
+
+
+def _passes(believed: Callable[[dict[str, float]], bool], result: dict[str, float]) -> bool:
+    try:
+        return believed(result)
+    except (UserError, *_ANOTHER_SHAPE):  # a number is missing, or impossible
+        return False
+
+
+def _digest(content: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

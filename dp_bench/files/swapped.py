@@ -1,0 +1,106 @@
+"""A folder of files that belong together, replaced as a whole: built beside its predecessor, then swapped with it.
+
+Whichever process is killed, the folder holds all of the old files or all of the new ones. `files.txt` in it lists what
+it was built with, a checksum and a name a line, as `sha256sum --check files.txt` reads it. What else lies in the folder
+is somebody's own and stays: a listed file counts as built only while it has the listed content.
+"""
+
+import contextlib
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from dp_bench.errors import invalid
+from dp_bench.files import system
+from dp_bench.files.atomic import write_atomically
+
+MANIFEST = "files.txt"
+_BUILDING = ".building"
+
+
+@contextlib.contextmanager
+def built_beside(folder: Path) -> Iterator[Path]:
+    """A new folder to write into, which takes the place of `folder` at the end; nothing changes if an error is raised.
+
+    Another process may do the same at once: the last one wins.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise invalid(str(folder), "a folder", "a link or a file", "remove it, or choose another folder")
+    system.make_folder(folder.parent)
+    _clear_abandoned(folder)
+    building = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}{_BUILDING}")
+    system.make_folder(building)
+    with system.opened_folder(building) as held:
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                system.lock(held, building)
+            yield building
+            built = {name: _digest(building / name) for name in _names_in(building)}
+            lines = [f"{digest}  {name}\n" for name, digest in sorted(built.items())]
+            write_atomically(building / MANIFEST, "".join(lines).encode())
+            _keep_others(folder, building)
+            _sync(building)
+            if folder.is_dir():
+                system.exchange(building, folder)
+            else:
+                system.rename(building, folder)
+            system.sync_folder(folder.parent)
+        finally:
+            system.remove_tree(building)  # now the predecessor, or what was not finished
+
+
+def _keep_others(old: Path, new: Path) -> None:
+    """What is in the old folder and was not built with it, under the same names in the new one."""
+    ours = _manifest(old)
+    for name in _names_in(old):
+        target = new / name
+        if name == MANIFEST or target.exists() or (name in ours and _is_unchanged(old / name, ours[name])):
+            continue
+        system.make_folder(target.parent)
+        system.link_or_copy(old / name, target)
+
+
+def _is_unchanged(path: Path, digest: str) -> bool:
+    return not path.is_symlink() and _digest(path) == digest
+
+
+def _manifest(folder: Path) -> dict[str, str]:
+    """The checksums of the files that the folder was built with. It may come from anywhere: it only ever names files of
+    this folder, and an older one, without checksums, names none."""
+    try:
+        text = system.read(folder / MANIFEST, follow=False).decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return {}
+    return {name: digest for digest, between, name in (line.partition("  ") for line in text.splitlines()) if between}
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Every file below the folder, and every link, none of which is followed; relative to it."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        found += [str(PurePosixPath((Path(place) / name).relative_to(folder))) for name in (*files, *linked)]
+    return found
+
+
+def _sync(folder: Path) -> None:
+    for place, _, files in os.walk(folder):
+        for name in files:
+            if not (Path(place) / name).is_symlink():
+                system.sync_file(Path(place) / name)
+        system.sync_folder(Path(place))
+
+
+def _clear_abandoned(folder: Path) -> None:
+    """Remove what killed processes left beside it: what another one is building is locked."""
+    for left in folder.parent.glob(f".{folder.name}.*{_BUILDING}"):
+        with contextlib.suppress(OSError), system.opened_folder(left) as descriptor:
+            system.lock(descriptor, left)
+            system.remove_tree(left)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,193 @@
+"""Per-example gradients of a layer, in the two forms in which norms and weighted sums of them are cheap."""
+
+import functools
+import math
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from dp_bench.mechanism.clipping.flat import shaped
+
+_COPY = 24  # multiplications that take as long as copying a number
+_SUMMED_AT_ONCE = 128  # numbers
+
+
+class _Kept(threading.local):
+    def __init__(self) -> None:
+        self.memory: dict[torch.dtype, Tensor] = {}
+
+
+_kept = _Kept()
+
+
+class Weights(NamedTuple):
+    """[K, B]: of B examples for K queries."""
+
+    values: Tensor
+    members: Sequence[Tensor] | None  # of each query: the examples of non-zero weight. None: not looked for
+
+    @classmethod
+    def of(cls, values: Tensor) -> "Weights":
+        # Several queries weight few examples in common; a single one weights nearly all. A GPU would have to wait.
+        if len(values) == 1 or values.device.type != "cpu":
+            return cls(values, None)
+        return cls(values, [weights.nonzero().squeeze(1) for weights in values])
+
+
+class Part(Protocol):
+    """The gradients of neighbouring parameters for the B examples of a micro-batch."""
+
+    def squared_norms(self) -> Tensor:
+        """|g_i|^2, [B], float64."""
+        ...
+
+    def drop(self, rows: Tensor) -> None:
+        """Make the gradients of these examples (a mask [B]) zero: 0 * inf would poison the sum."""
+        ...
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that is computed of an example, one row each."""
+        ...
+
+    def add_weighted(self, weights: Weights, totals: Tensor, chunk: int, first: bool) -> None:
+        """totals[k] += sum_i weights[k, i] g_i for totals [K, P], in products over `chunk` examples at a time.
+
+        The first time it does not matter what is in the totals. Products are in the weights' precision.
+        """
+        ...
+
+
+class Materialised:
+    """Gradients as matrices [B, P_1], [B, P_2], ... of parameters side by side."""
+
+    def __init__(self, *gradients: Tensor) -> None:
+        self.gradients = gradients
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.gradients
+
+    def squared_norms(self) -> Tensor:
+        return torch.stack([_squared_norms(g) for g in self.gradients]).sum(0)
+
+    def drop(self, rows: Tensor) -> None:
+        self.gradients = tuple(g.masked_fill(rows[:, None], 0) for g in self.gradients)
+
+    def add_weighted(self, weights: Weights, totals: Tensor, chunk: int, first: bool) -> None:
+        widths = [g.shape[1] for g in self.gradients]
+        for gradients, total in zip(self.gradients, totals.split(widths, dim=1), strict=True):
+            _add_products(weights.values.T, gradients, total, chunk, first)
+
+
+class OuterProduct:
+    """Gradients d_i a_i^T of a linear layer's weight, never materialised, and d_i of its bias.
+
+    Their squared norm is |d_i|^2 |a_i|^2, and |d_i|^2 more with a bias.
+    """
+
+    def __init__(self, outer: Tensor, inner: Tensor, bias: bool) -> None:
+        self.outer = outer
+        self.inner = inner
+        self.bias = bias
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.outer, self.inner
+
+    def squared_norms(self) -> Tensor:
+        return _squared_norms(self.outer) * _squared_norms(self.inner, plus=float(self.bias))
+
+    def drop(self, rows: Tensor) -> None:
+        self.outer, self.inner = (t.masked_fill(rows[:, None], 0) for t in (self.outer, self.inner))
+
+    def add_weighted(self, weights: Weights, totals: Tensor, chunk: int, first: bool) -> None:
+        shape = self.outer.shape[1], self.inner.shape[1]
+        size = math.prod(shape)
+        for k, weight in enumerate(weights.values):
+            total = shaped(totals[k, :size], shape)
+            outer, inner = self.outer, self.inner
+            if weights.members is not None and len(weights.members[k]) == 0:
+                if first:
+                    total.zero_()
+                continue
+            if weights.members is not None and _worth_selecting(weights.members[k], *outer.shape):
+                weight, outer, inner = (t.index_select(0, weights.members[k]) for t in (weight, outer, inner))
+            _add_products(weight[:, None] * outer, inner, total, chunk, first)
+        if self.bias:
+            _add_products(weights.values.T, self.outer, totals[:, size:], chunk, first)
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """The gradients of one layer for several micro-batches, as one part."""
+    tensors = [torch.cat(some) for some in zip(*(part.tensors() for part in parts), strict=True)]
+    if isinstance(parts[0], OuterProduct):
+        outer, inner = tensors
+        return OuterProduct(outer, inner, parts[0].bias)
+    return Materialised(*tensors)
+
+
+def _add_products(left: Tensor, right: Tensor, total: Tensor, chunk: int, first: bool) -> None:
+    """total += left^T right, as sums over `chunk` rows at a time: see `dp_bench.privacy.rounding`."""
+    right = right.to(left.dtype)
+    some = None
+    for a, b in zip(left.T.split(chunk, dim=1), right.split(chunk), strict=True):
+        if first and total.dtype == left.dtype:
+            total.addmm_(a, b, beta=0)
+        else:
+            some = _scratch(total, left.dtype) if some is None else some
+            torch.mm(a, b, out=some)
+            _ = total.copy_(some) if first else total.add_(some)
+        first = False
+
+
+def _scratch(total: Tensor, dtype: torch.dtype) -> Tensor:
+    """Memory for one product, laid out as the total is, and this thread's until the next call.
+
+    Kept from step to step: asking the system for it again takes 2 % of a step of the bag of words.
+    """
+    if total.device.type != "cpu":
+        return torch.empty_like(total, dtype=dtype)
+    rows, columns = total.shape
+    kept = _kept.memory.get(dtype)
+    if kept is None or len(kept) < rows * columns:
+        kept = _kept.memory[dtype] = torch.empty(rows * columns, dtype=dtype)
+    flat = kept[: rows * columns]
+    return flat.view(columns, rows).mT if total.stride(0) < total.stride(1) else flat.view(rows, columns)
+
+
+def _worth_selecting(members: Tensor, examples: int, outputs: int) -> bool:
+    """Whether copying these examples costs less than multiplying the others by zero."""
+    return len(members) * _COPY < (examples - len(members)) * outputs
+
+
+def _squared_norms(rows: Tensor, plus: float = 0.0) -> Tensor:
+    # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
+    # large one: few at a time, as they lie in memory, and their sums in double, so that no root of this is too small by
+    # more than 1e-6, nor a product of two by more than 2e-6.
+    rows = rows.contiguous()
+    width = rows.shape[1]
+    if width <= _SUMMED_AT_ONCE:
+        squares = _squared(torch.linalg.vector_norm(rows, dim=1))
+    else:
+        chunk = _chunk(width)
+        whole = width // chunk * chunk
+        chunks = rows[:, :whole].unflatten(1, (-1, chunk))
+        squares = _squared(torch.linalg.vector_norm(chunks, dim=2)).sum(1)
+        if whole < width:
+            squares += _squared(torch.linalg.vector_norm(rows[:, whole:], dim=1))
+    # Squares of tiny numbers vanish, and against a large other factor the clip would be escaped: what can have vanished
+    # is added.
+    return squares.add_(width * torch.finfo(rows.dtype).tiny + plus)
+
+
+def _squared(norms: Tensor) -> Tensor:
+    # In single precision still: there too large numbers overflow, and their example is dropped.
+    return norms.mul_(norms).double()
+
+
+@functools.cache
+def _chunk(width: int) -> int:
+    """Numbers to sum at once: a divisor of the width if one is large enough, so that nothing is left over."""
+    divisors = (n for n in range(_SUMMED_AT_ONCE, _SUMMED_AT_ONCE // 4, -1) if width % n == 0)
+    return next(divisors, _SUMMED_AT_ONCE)

@@ -1,0 +1,1 @@
+"""What was published: values, misprints, readings, and which cells were tuned on."""

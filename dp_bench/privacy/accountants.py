@@ -1,0 +1,261 @@
+"""The accountants: functions that count epsilon for one kind of sampling, each with what it may be used for.
+
+Every function here is of an ideal Gaussian mechanism; `dp_bench.privacy.accounting` says what is guaranteed, and takes
+the end of the noise's tail into account.
+"""
+
+import contextlib
+import functools
+import itertools
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dp_bench.errors import invalid, unknown
+
+POISSON, FIXED_SIZE = "poisson", "fixed_size"  # how batches are drawn: train.sampling
+SAMPLINGS = (POISSON, FIXED_SIZE)
+
+# dp_accounting's default orders with their gap between 63 and 1024 filled. Any set of orders is valid, a finer one is
+# tighter: over the paper's grids the default would overstate the epsilon of one run by up to 8 %, and that of the first
+# 50 steps by up to 70 %; this set by 0.1 % and 7 %. (A whole grid's epsilon is within 0.1 % with either.)
+RDP_ORDERS = (
+    *(1 + tenths / 10 for tenths in range(1, 100)),
+    *(float(order) for order in range(11, 64)),
+    *(float(round(64 * 2 ** (eighths / 8))) for eighths in range(17)),
+    *(362.0, 512.0, 1024.0),
+)
+
+# dp_accounting computes an RDP value as the logarithm of a number near 1, so it is known to about 1e-15, absolutely.
+# Raised to this, a value that rounding took to 0 or below cannot pass for privacy that costs nothing.
+RDP_ROUNDING = 1e-14
+
+# Spacing of the privacy losses, pessimistic between them. A tenth of it would lower no epsilon of the paper by 0.2 %.
+PLD_INTERVAL = 1e-4
+
+# Opacus' bound lies this much above its estimate. A smaller error costs time and memory in proportion.
+PRV_EPSILON_ERROR = 0.01
+
+# What the slow accountants are asked for at most. At these limits one epsilon takes up to half a minute and 3 GB;
+# beyond them, minutes to hours and all of the memory. The paper's largest grid with all seeds is half as many steps.
+MOST_COMPOSITIONS = 2_000_000
+MOST_EPSILON = 1_000.0
+_MOST_PRV_POINTS = 10_000_000
+
+SpentAfter = Callable[[float, float], float]  # (steps, delta) -> epsilon of an ideal Gaussian mechanism
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a batch is drawn: `batch_size` examples out of `dataset_size`, on average (fixed size: exactly)."""
+
+    batch_size: int
+    dataset_size: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_size <= self.dataset_size:
+            expected = f"1 to the data set's {self.dataset_size} examples"
+            raise invalid("train.batch_size", expected, self.batch_size, "choose another")
+
+    @property
+    def rate(self) -> float:
+        """q = B/N"""
+        return self.batch_size / self.dataset_size
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """One way to count epsilon, and what it may be used for."""
+
+    name: str
+    sampling: str  # POISSON or FIXED_SIZE: the batches that it is about; it says nothing about others
+    proven: bool  # whether its epsilon is a guarantee for such batches; if not, it must never be called private
+    spent_after: Callable[[float, Sampling], SpentAfter]  # by noise multiplier
+    quick: bool = False  # milliseconds: computed anew each time, never read from disk
+    library: str = "dp-accounting"  # whose version its numbers depend on
+
+
+def accountant_of(name: str) -> Accountant:
+    """The accountant of that name; any other name is refused."""
+    if name not in ACCOUNTANTS:
+        raise unknown("privacy.accountant", name, ACCOUNTANTS)
+    return ACCOUNTANTS[name]
+
+
+def proven(name: str) -> bool:
+    """Whether an epsilon counted by the accountant of that name is a guarantee. False for names that are not known."""
+    return name in ACCOUNTANTS and ACCOUNTANTS[name].proven
+
+
+# dp_accounting takes 1.5 s to import, and Opacus brings torch: from here on, both are imported where they are used.
+
+
+def _rdp(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+    return functools.partial(_rdp_converted, noise_multiplier, sampling)
+
+
+@functools.lru_cache(
+    maxsize=2**14
+)  # a report asks for every grid hundreds of times: each table says what epsilon means
+def _rdp_converted(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+    return rdp_spent_after(rdp_poisson(noise_multiplier, sampling))(steps, delta)
+
+
+def _rdp_wor(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+    from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS  # as in the paper
+
+    return functools.partial(_spent_without_replacement, tuple(DEFAULT_RDP_ORDERS), noise_multiplier, sampling)
+
+
+def _rdp_wor_10(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+    return functools.partial(_spent_without_replacement, tuple(range(2, 11)), noise_multiplier, sampling)
+
+
+def _spent_without_replacement(
+    orders: Sequence[float], noise_multiplier: float, sampling: Sampling, steps: float, delta: float
+) -> float:
+    """The smallest epsilon over the ascending `orders`, without those that are too large to give it.
+
+    RDP increases with the order, and an order costs its square: the search ends where what the last order's RDP alone
+    would give at any later order is no less than the best so far.
+    """
+    from dp_accounting.rdp import compute_epsilon
+
+    one_step = _rdp_without_replacement(noise_multiplier, sampling)
+    conversions = [math.log1p(-1 / order) - math.log(delta * order) / (order - 1) for order in orders]
+    least_later = list(itertools.accumulate(reversed(conversions), min))[::-1]
+    best, spent = math.inf, -math.inf
+    for order, conversion in zip(orders, least_later, strict=True):
+        if spent + conversion >= best:
+            break
+        spent = steps * one_step(order)
+        best = min(best, float(compute_epsilon([order], [spent], delta)[0]))
+    return best
+
+
+def rdp_spent_after(one_step: dict[float, float]) -> SpentAfter:
+    from dp_accounting.rdp import compute_epsilon
+
+    orders = list(one_step)
+    return lambda steps, delta: float(compute_epsilon(orders, [steps * rdp for rdp in one_step.values()], delta)[0])
+
+
+@functools.lru_cache(maxsize=1024)
+def rdp_poisson(noise_multiplier: float, sampling: Sampling) -> dict[float, float]:
+    """Order -> RDP of one step."""
+    import dp_accounting as dpa
+
+    accountant = dpa.rdp.RdpAccountant(RDP_ORDERS, dpa.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dpa.PoissonSampledDpEvent(sampling.rate, dpa.GaussianDpEvent(noise_multiplier)))
+    return _values_by_order(accountant)
+
+
+@functools.lru_cache(maxsize=32)
+def _rdp_without_replacement(noise_multiplier: float, sampling: Sampling) -> Callable[[float], float]:
+    """RDP of one step by order, each computed once."""
+    import dp_accounting as dpa
+
+    step = dpa.SampledWithoutReplacementDpEvent(
+        sampling.dataset_size, sampling.batch_size, dpa.GaussianDpEvent(noise_multiplier)
+    )
+
+    @functools.cache
+    def rdp(order: float) -> float:
+        accountant = dpa.rdp.RdpAccountant([order], dpa.NeighboringRelation.REPLACE_ONE)
+        return _values_by_order(accountant.compose(step))[order]
+
+    return rdp
+
+
+def _values_by_order(accountant: Any) -> dict[float, float]:
+    # Plain floats: the library's conversion to epsilon is a Python loop, twice as slow on NumPy's scalars.
+    return dict(zip(accountant.orders.tolist(), accountant.rdp.clip(min=RDP_ROUNDING).tolist(), strict=True))
+
+
+def _pld(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+    from dp_accounting.pld import privacy_loss_distribution
+
+    @functools.cache
+    def one_step() -> Any:
+        return privacy_loss_distribution.from_gaussian_mechanism(
+            noise_multiplier, sampling_prob=sampling.rate, value_discretization_interval=PLD_INTERVAL
+        )
+
+    def spent_after(steps: float, delta: float) -> float:
+        return float(one_step().self_compose(int(steps)).get_epsilon_for_delta(delta))
+
+    return _within_limits("pld", noise_multiplier, sampling, spent_after)
+
+
+def _prv(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+    def spent_after(steps: float, delta: float) -> float:
+        if (points := _prv_points(noise_multiplier, sampling, steps, delta)) > _MOST_PRV_POINTS:
+            got = f"prv with {points:.1e} for {int(steps):,} steps at noise multiplier {noise_multiplier:g}"
+            raise invalid("privacy.accountant", f"at most {_MOST_PRV_POINTS:,} points to sum over", got, "use rdp")
+        from opacus.accountants import PRVAccountant
+
+        accountant = PRVAccountant()
+        accountant.history = [(noise_multiplier, sampling.rate, steps)]
+        try:
+            upper_bound = accountant.get_epsilon(delta, eps_error=PRV_EPSILON_ERROR)
+        except (RuntimeError, ValueError) as error:
+            expected = f"steps that PRV can count ({error})"
+            got = f"{steps} at noise multiplier {noise_multiplier:g} and delta {delta:g}"
+            raise invalid("privacy.accountant", expected, got, "use rdp or pld") from error
+        return max(0.0, float(upper_bound))
+
+    return _within_limits("prv", noise_multiplier, sampling, spent_after)
+
+
+def _prv_points(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+    """About how many points Opacus would sum over: twice the largest loss that matters, by their distance."""
+    error = delta / 1000
+    largest = 3 + max(
+        _rdp_converted(noise_multiplier, sampling, steps, error / 4),
+        _rdp_converted(noise_multiplier, sampling, 1, error / (8 * steps)),
+    )
+    return 2 * largest * math.sqrt(steps * math.log(12 / error) / 2) / PRV_EPSILON_ERROR
+
+
+def _within_limits(name: str, noise_multiplier: float, sampling: Sampling, spent_after: SpentAfter) -> SpentAfter:
+    """Refuse, before the work, what would take too long or too much memory."""
+
+    def limited(steps: float, delta: float) -> float:
+        if steps > MOST_COMPOSITIONS:
+            expected = f"at most {MOST_COMPOSITIONS:,} compositions with {name}, which takes minutes for more"
+            raise invalid("privacy.accountant", expected, f"{steps:,}", "use rdp")
+        if (epsilon := _rdp_converted(noise_multiplier, sampling, steps, delta)) > MOST_EPSILON:
+            expected = f"an epsilon of at most {MOST_EPSILON:g} with {name}, which takes gigabytes for more"
+            raise invalid("privacy.accountant", expected, f"about {epsilon:.3g}", "use rdp")
+        return spent_after(steps, delta)
+
+    return limited
+
+
+ACCOUNTANTS = {
+    accountant.name: accountant
+    for accountant in (
+        Accountant("rdp", POISSON, True, _rdp, quick=True),
+        Accountant("pld", POISSON, True, _pld),
+        Accountant("prv", POISSON, True, _prv, library="opacus"),
+        Accountant("rdp_wor", FIXED_SIZE, False, _rdp_wor),
+        Accountant("rdp_wor_10", FIXED_SIZE, False, _rdp_wor_10),
+    )
+}
+
+
+@contextlib.contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Both libraries warn of RDP orders that they leave out or find too few: that costs tightness, not validity."""
+    absl = logging.getLogger("absl")
+    level = absl.level
+    absl.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        absl.setLevel(level)

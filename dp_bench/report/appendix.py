@@ -1,0 +1,75 @@
+"""The artifact appendix: each claim, the command that checks it, how long that takes, what one should see."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from dp_bench.experiment.rerun_command import command
+from dp_bench.files.atomic import write_atomically
+from dp_bench.report import names
+from dp_bench.report.epsilon_notes import guarantees, no_guarantees
+from dp_bench.report.render.markdown import lines
+from dp_bench.report.scorecard import OPEN, Score, section_scores
+from dp_bench.report.sections import Section
+from dp_bench.report.table import Column, Table, mean_and_sd, printed
+from dp_bench.strategies import STRATEGIES
+
+_HEAD = """# Artifact appendix
+
+Written by `dp-bench report --appendix docs/artifact.md` from the reference runs; `make reference` renews it. Minutes
+are of one core of the machine that made the runs, all seeds of the command together. Those of the first
+five rows are estimates.
+"""
+_COLUMNS = ("claim", Column("command", "code"), Column("minutes", "number"), "expected output")
+_WHOLE = (
+    ("the code does what its tests say", "make test", "15", "no failure; what is skipped says why"),
+    ("a part of the paper, judged", "make reproduce", "15", "one table, the path of the page"),
+    ("this machine gives the same bits", "dp-bench repeat", "1", "yes, or no and why"),
+    ("the privacy claims withstand an audit", "dp-bench audit --quick", "4", "all planted bugs found, exit code 0"),
+    ("the budget pays for the whole search", "dp-bench plan experiment=mnist_k5", "1", "'per grid' is at most ε"),
+)
+
+
+def text(sections: Sequence[Section]) -> str:
+    """Markdown: the project's claims, then one row per data set and strategy with the smallest budget that was run."""
+    scores = [score for section in sections[:2] for score in _smallest(section_scores(section))]
+    rows = [*_WHOLE, *(_row(score) for score in scores)]
+    grids = [[score.grid] for score in scores if score.grid]
+    meanings = ("about no grid",) * len(_WHOLE) + guarantees(grids)
+    table = Table("artifact", "", _COLUMNS, rows, guarantees=meanings)
+    notes = no_guarantees([grid for (grid,) in grids])
+    return "\n".join([_HEAD, *lines(table), "", *(f"{note}\n" for note in notes)])
+
+
+def write(path: Path, sections: Sequence[Section]) -> None:
+    write_atomically(path, text(sections).encode())
+
+
+def _smallest(scores: Sequence[Score]) -> list[Score]:
+    found: dict[tuple[str, str], Score] = {}
+    for score in sorted(scores, key=lambda s: (s.cell.k, s.cell.epsilon)):
+        private = STRATEGIES[score.cell.strategy].private
+        if score.verdict not in OPEN and score.point and private and score.cell.status != "point":
+            found.setdefault((score.cell.dataset, score.cell.strategy), score)
+    return list(found.values())
+
+
+def _row(score: Score) -> tuple[str, str, str, str]:
+    cell, point = score.cell, score.point
+    assert point is not None
+    assert score.grid is not None
+    seconds = [run.provenance.seconds for run in point.runs if run.provenance.seconds == run.provenance.seconds]
+    minutes = f"{statistics.median(seconds) * point.seeds / 60:.0f}" if seconds else "?"
+    theirs = "diverged" if cell.mean is None else _value(cell.dataset, cell.mean, cell.sd)
+    emulated = " (emulated)" * score.grid.emulated
+    where = f"{names.dataset(cell.dataset)}{emulated}, {names.strategy(cell.strategy)}"
+    claim = f"{where}, k = {cell.k}, ε = {names.epsilon(cell.epsilon)}"
+    seeds = [run.spec.seed for run in point.runs]
+    expected = (
+        f"{_value(cell.dataset, score.mean, score.sd)}; published {theirs}: {score.verdict}{' (tuned)' * score.tuned}"
+    )
+    return claim, command("run", point.runs[0].spec, seeds), minutes, expected
+
+
+def _value(dataset: str, mean: float | None, sd: float | None) -> str:
+    return "diverged" if mean is None else mean_and_sd((printed(dataset, mean), printed(dataset, sd)))

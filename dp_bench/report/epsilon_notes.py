@@ -1,0 +1,123 @@
+"""What the epsilons beside our results mean, in words: said of every table, every figure and every row of a CSV."""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from dp_bench.privacy.accounting import exact, rounded_up
+from dp_bench.privacy.budget import Allocation, truly, under
+from dp_bench.privacy.guarantee import EMULATED, LAST_WITH_FLOAT32_SUMS, POOL, UNPROVEN, mark
+from dp_bench.report.results import Grid
+
+_VECTOR_QUERIES = {"online": 2}  # of the strategies that there were when sums were float32; the others have one
+
+
+def not_private(grids: Iterable[Grid]) -> str:
+    """What a title must add where an epsilon is not a guarantee."""
+    reasons = tuple(sorted({reason for grid in grids if grid.private for reason in grid.guarantee.reasons}))
+    return f" ({mark(reasons)})" if reasons else ""
+
+
+def budget_words(grids: Iterable[Grid]) -> str:
+    """What the epsilons beside these results mean."""
+    private = [grid for grid in grids if grid.allocation is not None]
+    if not private:
+        return "Nothing here is private."
+    deltas = " or ".join(sorted({f"{exact(grid.allocation.budget.delta)}" for grid in private if grid.allocation}))
+    words = [f"ε is spent by the whole grid, at δ = {deltas}; seeds are not charged."]
+    if any(grid.spec.winner_only for grid in private):
+        words.append("Of a search by selection it is spent by releasing the winner alone.")
+    return " ".join([*words, *no_guarantees(private)])
+
+
+def guarantees(rows: Iterable[Sequence[Grid]]) -> tuple[str, ...]:
+    """What the epsilon of each row of a table means, by the grids of ours that are in it."""
+    return tuple(budget_words(grids) if grids else "not run" for grids in rows)
+
+
+def no_guarantees(grids: Sequence[Grid]) -> list[str]:
+    """What must be said of the epsilons of these grids that are not a plain guarantee, with the true ones."""
+    private = [grid for grid in grids if grid.private]
+    found = []
+    emulated = [grid for grid in private if grid.emulated]
+    if emulated:
+        rows = " or ".join(sorted({f"{grid.spec.source.train_rows:,}" for grid in emulated}))
+        found.append(f"{_in_print(EMULATED)} {_true_epsilons(emulated)}Batches are drawn from {rows} examples.")
+    unproven = dict.fromkeys(grid.guarantee.unproven for grid in private if grid.guarantee.unproven)
+    found += [_in_print(UNPROVEN.format(accountant=accountant)) for accountant in unproven]
+    found += [_in_print(POOL)] if any(grid.guarantee.pool for grid in private) else []
+    return [*found, *_up_to_rounding(private)]
+
+
+def _in_print(words: str) -> str:
+    return f"NOT PRIVATE, {words.replace('epsilon', 'ε')}."
+
+
+def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
+    """What must be said of runs whose sums were added up in float32: how much epsilon may be above what is printed."""
+    raised: dict[int, dict[tuple[bool, float], _Raised]] = {}  # by batch size; then by budget, emulated ones apart
+    for grid in grids:
+        if grid.allocation is None or not grid.guarantee.float32_sums:
+            continue  # rounding is charged to the noise; or there is no proven epsilon
+        rows, queries = grid.spec.source.train_rows, _VECTOR_QUERIES.get(grid.key.strategy, 1)
+        printed = _true_epsilon(grid.allocation, rows) if grid.emulated else grid.allocation.epsilon_grid
+        budgets = raised.setdefault(grid.allocation.sampling.batch_size, {})
+        budget = (grid.emulated, grid.key.epsilon)
+        before = budgets.get(budget, _Raised(0.0, 0.0))
+        most = max(before.most, _with_float32_sums(grid.allocation, rows, queries))
+        budgets[budget] = _Raised(max(before.printed, printed), most)
+    return [_rounding_words(size, budgets) for size, budgets in raised.items()]
+
+
+# Every table and every figure says it of the same few grids.
+@functools.lru_cache(maxsize=4096)
+def _with_float32_sums(allocation: Allocation, rows: int, vector_queries: int) -> float:
+    """Epsilon with the noise that rounding may leave, of batches drawn from `rows` examples."""
+    sampling = replace(allocation.sampling, dataset_size=rows)
+    weaker = allocation.noise_multiplier / (1 + float32_excess(sampling.batch_size, vector_queries))
+    return under(replace(allocation, sampling=sampling, noise_multiplier=weaker), "rdp").grid
+
+
+@functools.lru_cache(maxsize=4096)
+def _true_epsilon(allocation: Allocation, rows: int) -> float:
+    return truly(allocation, rows).grid
+
+
+class _Raised(NamedTuple):
+    """The largest epsilon of some grids, as it is printed and with what rounding may add."""
+
+    printed: float
+    most: float
+
+
+def _rounding_words(batch_size: int, budgets: Mapping[tuple[bool, float], _Raised]) -> str:
+    each = ", ".join(
+        f"from {rounded_up(epsilon.printed)} to at most {rounded_up(epsilon.most)}"
+        for _, epsilon in sorted(budgets.items())
+    )
+    return (
+        f"Arithmetic {LAST_WITH_FLOAT32_SUMS} or older: sums in float32; ε is proven only up to rounding, which at "
+        f"batch size {batch_size:,} may raise it {each}."
+    )
+
+
+def float32_excess(batch_size: int, vector_queries: int) -> float:
+    """r: rounding in a float32 sum over the batch may raise one example's influence to 1 + r times its bound.
+
+    By the standard bound on the error of a sum of n terms of equal bound, in any order, twice (with and without the
+    example), for K vector sums that share a pass: r = 2 (2K - 1) (n + 4) u n, u = 2^-24. A noise multiplier of nu is
+    then worth nu / (1 + r).
+    """
+    return 2 * (2 * vector_queries - 1) * (batch_size + 4) * 2**-24 * batch_size
+
+
+def _true_epsilons(grids: Iterable[Grid]) -> str:
+    spent: dict[float, list[float]] = {}
+    for grid in grids:
+        if grid.allocation is None or grid.guarantee.unproven:
+            continue  # whose count is no epsilon
+        spent.setdefault(grid.key.epsilon, []).append(_true_epsilon(grid.allocation, grid.spec.source.train_rows))
+    ranges = {e: sorted({rounded_up(end(values), 2) for end in (min, max)}, key=float) for e, values in spent.items()}
+    each = ", ".join(f"{' to '.join(ends)} where {exact(epsilon)} is set" for epsilon, ends in sorted(ranges.items()))
+    return f"The true ε is {each}. " if each else ""

@@ -1,0 +1,166 @@
+"""Every grid as a cell that a reader can filter, open and check: its verdict, its ledger line, its runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dp_bench.experiment.record import RunRecord
+from dp_bench.experiment.rerun_command import command
+from dp_bench.privacy.accounting import exact, rounded_up
+from dp_bench.report import names
+from dp_bench.report.contents import Scope
+from dp_bench.report.epsilon_notes import budget_words
+from dp_bench.report.results import Grid, Point
+from dp_bench.report.scorecard import OPEN, Score
+from dp_bench.report.table import decimals, in_ascii, mean_and_sd, printed
+from dp_bench.tasks import TASKS
+
+NOT_PUBLISHED = "not published"
+_IDENTITY = ("step", "epsilon")  # columns of the evaluations that are not curves of their own
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A grid beside what was published for it."""
+
+    grid: Grid
+    score: Score | None  # None: the paper has no such cell
+    from_here: bool = False  # trained on this machine, on a page that opens with the reference results
+
+    @property
+    def name(self) -> str:
+        return str(self.grid.spec.grid_folder)
+
+    @property
+    def protocol(self) -> str:
+        return self.grid.spec.variant
+
+    @property
+    def verdict(self) -> str:
+        return self.score.verdict if self.score else NOT_PUBLISHED
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """As the page shows them, by heading."""
+        key, best = self.grid.key, self.grid.best
+        return {
+            "data set": names.dataset(key.dataset),
+            "strategy": names.strategy(key.strategy),
+            "k": str(key.k),
+            "ε": names.epsilon(key.epsilon),
+            "published": self._published(),
+            "here": "" if best is None else _value(key.dataset, best.mean(), best.sd()),
+            "in sd": self._deviations(),
+            "verdict": self.verdict + " (tuned)" * bool(self.score and self.score.tuned and self.verdict not in OPEN),
+            "seeds": "" if best is None else best.seeds_in_words,
+            "points": f"{len(self.grid.points)}/{self.grid.planned}",
+            "hyperparameters": "" if best is None else names.point(key.strategy, best.hyperparameters),
+            "protocol": self.protocol,
+            "from": "this machine" if self.from_here else "the store",
+        }
+
+    def _published(self) -> str:
+        if self.score is None:
+            return ""
+        cell = self.score.cell
+        return "diverged" if cell.status == "diverged" else _value(cell.dataset, cell.mean, cell.sd)
+
+    def _deviations(self) -> str:
+        found = self.score.deviations if self.score else None
+        return "" if found is None else names.deviations(found)
+
+
+def cells(scopes: Iterable[Scope], from_here: bool = False) -> list[Cell]:
+    """One per grid, in the order of the protocols; NoDP runs that several protocols share stand once."""
+    found: dict[str, Cell] = {}
+    for scope in scopes:
+        scores = {id(score.grid): score for score in scope.scores if score.grid}
+        for grid in scope.results.values():
+            cell = Cell(grid, scores.get(id(grid)), from_here)
+            found.setdefault(cell.name, cell)
+    return list(found.values())
+
+
+def ledger_line(grid: Grid) -> str:
+    """What the grid spent, as the plan's ledger has it, and what that means."""
+    allocation = grid.allocation
+    if allocation is None:
+        return "Nothing here is private."
+    budget, sampling = allocation.budget, allocation.sampling
+    return (
+        f"{names.plural(allocation.candidates, 'candidate')} of {names.plural(allocation.steps, 'step')}, "
+        f"q = {sampling.batch_size:,}/{sampling.dataset_size:,}, δ = {exact(budget.delta)}, {budget.accountant}: "
+        f"ν = {allocation.noise_multiplier:.5g}, ε of the grid {rounded_up(allocation.epsilon_grid)}, "
+        f"of one run alone {rounded_up(allocation.epsilon_run)}. {budget_words([grid])}"
+    )
+
+
+def guarantee_words(grid: Grid) -> str:
+    return in_ascii(budget_words([grid]))
+
+
+def opened(grid: Grid) -> dict[str, Any]:
+    """What a click on a cell shows: the points with their runs, curves and checksums."""
+    task = TASKS[grid.key.dataset]
+    return {
+        "ledger": ledger_line(grid),
+        "metric": task.metric_axis,
+        "log": not task.higher_is_better,
+        "data": dict(sorted(grid.spec.source.checksums.items())),
+        "caveats": "; ".join(grid.spec.source.caveats),
+        "points": [_point(grid, point) for point in grid.points],
+    }
+
+
+def _point(grid: Grid, point: Point) -> dict[str, Any]:
+    return {
+        "name": names.point(grid.key.strategy, point.hyperparameters),
+        "folder": str(point.runs[0].spec.folder.parent),
+        "mean": _value(grid.key.dataset, point.mean(), point.sd()),
+        "command": command("run", point.runs[0].spec, [0]).replace("seeds=[0]", "seeds=[{seed}]"),
+        "runs": [_run(run) for run in point.runs],
+    }
+
+
+def _run(run: RunRecord) -> dict[str, Any]:
+    assert run.result is not None
+    dataset, result = run.spec.dataset.name, run.result
+    return {
+        "seed": run.spec.seed,
+        "status": result.status if not result.reason else f"{result.status}: {result.reason}",
+        "best": decimals(number) if (number := printed(dataset, result.best.number)) is not None else "",
+        "best_step": result.best.step,
+        "final": decimals(number) if (number := printed(dataset, result.final.number)) is not None else "",
+        "commit": run.provenance.commit,
+        "arithmetic": run.provenance.arithmetic,
+        "finished": run.provenance.finished,
+        "digest": result.digest,
+        "metrics_sha256": result.metrics_sha256 or "",
+        "curves": _curves(run),
+    }
+
+
+def _curves(run: RunRecord) -> dict[str, Sequence[float | None] | float | None]:
+    """The evaluations by column; one that never moves is a single number."""
+    columns = run.columns()
+    scale: Mapping[str, float] = {TASKS[run.spec.dataset.name].metric: TASKS[run.spec.dataset.name].scale}
+    found: dict[str, Sequence[float | None] | float | None] = {"step": columns.get("step", [])}
+    for name, values in columns.items():
+        if name in _IDENTITY:
+            continue
+        rounded = [compact(scale.get(name, 1.0) * value) for value in values]
+        label = "metric" if name in scale else names.axis(run.spec.strategy, name)
+        found[label] = rounded[0] if len(set(rounded)) == 1 and name not in scale else rounded
+    return found
+
+
+def compact(value: float) -> float | None:
+    """Five digits: more cannot be seen. None for what JSON has no number for."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return None
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def _value(dataset: str, mean: float | None, sd: float | None) -> str:
+    return mean_and_sd((printed(dataset, mean), printed(dataset, sd)))

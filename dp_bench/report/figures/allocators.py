@@ -1,0 +1,52 @@
+"""The price of a search under each allocator."""
+
+from collections.abc import Sequence
+
+from dp_bench.privacy.accounting import exact
+from dp_bench.privacy.allocation import Allocation, Budget
+from dp_bench.privacy.allocators import rungs_of
+from dp_bench.privacy.budget import allocate
+from dp_bench.privacy.selection import Trials
+from dp_bench.report import names
+from dp_bench.report.chart import Chart, Panel, Series
+from dp_bench.report.contents import shown
+from dp_bench.report.privacy_page import Account
+
+_CANDIDATES = (5, 25, 81)
+_SELECTED = ("logarithmic", "geometric")
+
+
+@shown("Privacy", 25)
+def allocators(accounts: Sequence[Account], dataset: str) -> Chart | None:
+    """ν against the number of candidates, one line per allocator; for data sets with grids that were halved."""
+    mine = [a for a in accounts if a.grid.key.dataset == dataset and a.allocation.rungs and a.private]
+    if not mine:
+        return None
+    account = min(mine, key=lambda account: account.grid.key.epsilon)
+    allocation, every = account.allocation, account.grid.spec.train.evaluate_every
+    budget = Budget(allocation.budget.epsilon, allocation.budget.delta, "rdp")
+    lines: dict[str, list[Allocation]] = {
+        name: [] for name in ("composition", "halving", *(f"selection, {name}" for name in _SELECTED))
+    }
+    for n in _CANDIDATES:
+        size = (budget, allocation.sampling, n, allocation.steps)
+        lines["composition"].append(allocate(*size))
+        lines["halving"].append(allocate(*size, rungs_of(n, allocation.steps, every)))
+        for name in _SELECTED:
+            lines[f"selection, {name}"].append(allocate(*size, trials=Trials(name, n)))
+    series = [
+        Series(name, tuple(map(float, _CANDIDATES)), _multipliers(found), look=f"epsilon{i}", named_at_end=True)
+        for i, (name, found) in enumerate(lines.items())
+    ]
+    title = f"{names.dataset(dataset)}, ε = {names.epsilon(budget.epsilon)}"
+    panel = Panel(title, "candidates", "ν of every run", tuple(series), x_log=True, y_log=True)
+    caption = (
+        f"{names.dataset(dataset)}: what a search costs under each allocator: the noise multiplier ν for "
+        f"({exact(budget.epsilon)}, {exact(budget.delta)}) by RDP against the number of candidates. Of selection, as "
+        "many trials are expected as there are candidates, and only the winner may be released. Computed, not measured."
+    )
+    return Chart(f"allocators_{dataset}", caption, (panel,), columns=1, panel_size=(4.6, 3.2))
+
+
+def _multipliers(found: Sequence[Allocation]) -> tuple[float, ...]:
+    return tuple(allocation.noise_multiplier for allocation in found)

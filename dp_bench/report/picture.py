@@ -1,0 +1,52 @@
+"""The one picture of a README: what each strategy reaches for which budget, published beside ours."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dp_bench.files.atomic import write_atomically
+from dp_bench.report.chart import Chart
+from dp_bench.report.figures.metric import metric
+from dp_bench.report.results import Results
+from dp_bench.report.sections import Section
+from dp_bench.tasks import TASKS
+
+_K = 5
+
+
+def overview(sections: Sequence[Section]) -> Chart | None:
+    """One panel per data set at k = 5: of the protocol closest to the paper's in steps and noise, so emulated data of a
+    data set of which only a part is there, which its title then says."""
+    charts = [chart for name in TASKS if (chart := metric(_closest(sections, name), name, _K)) is not None]
+    if not charts:
+        return None
+    panels = tuple(panel for chart in charts for panel in chart.panels)
+    caption = " ".join(chart.caption for chart in charts)
+    return Chart("overview", caption, panels, columns=len(panels), panel_size=(3.9, 3.2))
+
+
+def _closest(sections: Sequence[Section], dataset: str) -> Results:
+    """The first section of those whose data set counts the most rows and whose protocol has no other departure."""
+    found: Results = {}
+    most = 0
+    for section in sections:
+        mine = {key: grid for key, grid in section.results.items() if key.dataset == dataset}
+        choices = [c for c in section.variants.get(dataset, "").split(",") if c and c != "default"]
+        plain = all(choice.startswith(("data=", "dataset.emulate_size")) for choice in choices)
+        rows = max((grid.spec.accounted_rows for grid in mine.values()), default=0)
+        if plain and rows > most:
+            found, most = mine, rows
+    return found
+
+
+def write(path: Path, sections: Sequence[Section]) -> None:
+    """As PNG; nothing if no private grid at k = 5 has a result."""
+    from dp_bench.report.render.draw import save
+
+    chart = overview(sections)
+    if chart is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        save(replace(chart, name="picture"), Path(folder))
+        write_atomically(path, (Path(folder) / "picture.png").read_bytes())

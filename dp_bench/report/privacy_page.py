@@ -1,0 +1,238 @@
+"""The privacy page: what every grid spends, who says so, what is not charged, and what to be wary of."""
+
+import importlib.metadata
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dp_bench.errors import UserError
+from dp_bench.files.cached import cached
+from dp_bench.privacy.accounting import ACCOUNTANTS, exact, proven, rounded_up
+from dp_bench.privacy.budget import (
+    CALIBRATION_FORMAT,
+    Allocation,
+    Spent,
+    seeds_charged,
+    truly,
+    under,
+    warnings_for,
+)
+from dp_bench.privacy.checks import plausible
+from dp_bench.privacy.query import split_words
+from dp_bench.report import names
+from dp_bench.report.epsilon_notes import guarantees
+from dp_bench.report.results import Grid, Results
+from dp_bench.report.table import Column, Table
+
+# RDP takes milliseconds and is always computed; the others take seconds to a quarter of a minute a grid, so they must
+# be asked for once, and are cached.
+
+WORDS = (
+    "Sampling: each step draws a Poisson sample of the training set; every example enters it independently with "
+    "probability B/N. Sums over the sample are released with Gaussian noise and divided by the nominal B. An empty "
+    "sample still releases noise and still counts.",
+    "Neighbours: two training sets that differ by adding or removing one example. N and the test set are public.",
+    "Budget: ε is spent by the whole grid. Trying n configurations of T steps is n·T compositions, and one noise "
+    "multiplier ν for all of them makes those cost (ε, δ). A strategy with several queries splits its ν so that their "
+    "joint release costs the same.",
+    "Not charged, as in the paper: the runs of further seeds, and choosing the checkpoint on the (public) test set. "
+    "What the seeds would cost stands beside each grid.",
+)
+WORDS_WITHOUT_REPLACEMENT = (
+    "NOT PRIVATE: grids marked {} draw batches of fixed size without replacement, for neighbours that replace one "
+    "example, and their accountant leaves the sensitivity un-doubled. Their ε is no proven guarantee; it serves the "
+    "comparison with the paper, which probably used it."
+)
+WORDS_EMULATED = (
+    "NOT PRIVATE: grids marked emulated take steps and noise as for a larger data set and draw batches from a part of "
+    "it. Their ε budget is the paper's setting, not a guarantee for this data; the ledger's ε of a run and of a grid "
+    "are of the data that were used."
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a private grid spends. An opinion is None where its accountant takes long and was not asked for."""
+
+    grid: Grid
+    allocation: Allocation
+    split: dict[str, float]  # query -> noise multiplier
+    seeds: float | None  # epsilon of the grid if every seed were charged
+    opinions: dict[str, Spent | None]
+
+    @property
+    def private(self) -> bool:
+        return self.grid.guaranteed
+
+
+def accounts(results: Results, asked: Collection[str] = ()) -> list[Account]:
+    """The ledger: an account a private grid. `asked`: slow accountants to consult now; they are cached."""
+    return [_account(grid, asked) for grid in results.values() if grid.private]
+
+
+def _account(grid: Grid, asked: Collection[str]) -> Account:
+    allocation = _true_allocation(grid)
+    own = allocation.budget.accountant
+    opinions: dict[str, Spent | None] = {own: Spent(allocation.epsilon_grid, allocation.epsilon_run)}
+    if proven(own) and not allocation.trials:  # of which RDP alone proves something
+        for accountant in ACCOUNTANTS:
+            if accountant != own and proven(accountant):
+                opinions[accountant] = _opinion(allocation, accountant, accountant in asked)
+    return Account(grid, allocation, split_of(grid), _with_seeds(allocation, grid.seeds, own in asked), opinions)
+
+
+def _true_allocation(grid: Grid) -> Allocation:
+    """As the runs were: where a larger data set is emulated, with the data that batches were drawn from."""
+    allocation = grid.allocation
+    assert allocation is not None
+    if not grid.emulated:
+        return allocation
+    rows = grid.spec.source.train_rows
+    spent = truly(allocation, rows)
+    sampling = replace(allocation.sampling, dataset_size=rows)
+    return replace(allocation, sampling=sampling, epsilon_grid=spent.grid, epsilon_run=spent.run)
+
+
+def split_of(grid: Grid) -> dict[str, float]:
+    """The noise multiplier of each query of the grid's strategy."""
+    return grid.spec.build_strategy().multipliers()
+
+
+class _NotKnownYet(Exception):
+    pass
+
+
+def _opinion(allocation: Allocation, accountant: str, compute: bool) -> Spent | None:
+    def consult() -> dict[str, float]:
+        if not compute:
+            raise _NotKnownYet
+        return under(allocation, accountant)._asdict()
+
+    def believed(entry: dict[str, float]) -> bool:
+        runs = plausible(entry["run"], allocation, allocation.steps)
+        return runs and plausible(entry["grid"], allocation, allocation.compositions)
+
+    if ACCOUNTANTS[accountant].quick:
+        return under(allocation, accountant)
+    try:
+        found = cached("opinion", {**_identity(allocation), "by": accountant}, consult, believed)
+        return Spent(found["grid"], found["run"])
+    except (_NotKnownYet, UserError):  # an accountant may find a budget too extreme for it: then it has no opinion
+        return None
+
+
+def _with_seeds(allocation: Allocation, seeds: int, asked: bool) -> float | None:
+    def count() -> dict[str, float]:
+        if not asked:
+            raise _NotKnownYet
+        return {"epsilon": seeds_charged(allocation, seeds)}
+
+    def believed(entry: dict[str, float]) -> bool:
+        return plausible(entry["epsilon"], allocation, seeds * allocation.compositions)
+
+    if ACCOUNTANTS[allocation.budget.accountant].quick:
+        return seeds_charged(allocation, seeds)
+    try:
+        return cached("opinion", {**_identity(allocation), "seeds": seeds}, count, believed)["epsilon"]
+    except (_NotKnownYet, UserError):
+        return None
+
+
+def _identity(allocation: Allocation) -> dict[str, str | int | float]:
+    """Everything that an opinion on these runs depends on."""
+    return {
+        "format": CALIBRATION_FORMAT,
+        **{library: importlib.metadata.version(library) for library in ("dp-accounting", "opacus")},
+        **asdict(allocation.budget),
+        **asdict(allocation.sampling),
+        "candidates": allocation.candidates,
+        "steps": allocation.steps,
+        "noise_multiplier": allocation.noise_multiplier,
+        **({"compositions": allocation.compositions} if allocation.rungs else {}),
+    }
+
+
+def ledger(accounts: Sequence[Account], dataset: str) -> Table | None:
+    """The accounts of a data set's grids; None without private ones."""
+    mine = [account for account in accounts if account.grid.key.dataset == dataset]
+    if not mine:
+        return None
+    shown = [name for name in ACCOUNTANTS if any(a.opinions.get(name) for a in mine)]
+    return Table(
+        f"privacy_{dataset}",
+        f"{names.dataset(dataset)}: the ledger. ε of one run and of the whole grid, at δ = {_deltas(mine)}, as each "
+        "accountant counts the same runs; seeds are charged in the column that says so, and nowhere else.",
+        (
+            *("strategy", Column("k", "number"), Column("ε budget", "budget"), Column("candidates", "count")),
+            *(Column("steps", "count"), Column("ν", "number"), "ν of each query", "by"),
+            *(Column(heading, "spent", _heading(name)) for name in shown for heading in ("run", "grid")),
+            *(Column("all seeds charged", "number"), Column("points run", "number")),
+        ),
+        [_ledger_row(account, shown) for account in mine],
+        notes=_slow_note(mine),
+        guarantees=guarantees([account.grid] for account in mine),
+    )
+
+
+def _ledger_row(account: Account, shown: Sequence[str]) -> tuple[Any, ...]:
+    key, allocation, grid = account.grid.key, account.allocation, account.grid
+    opinions = [account.opinions.get(name) for name in shown]
+    return (
+        *(names.strategy(key.strategy), key.k, key.epsilon),
+        *(allocation.candidates, allocation.steps, f"{allocation.noise_multiplier:.4f}", split_words(account.split)),
+        allocation.budget.accountant + (", emulated" * grid.emulated) + ("" if account.private else " (not private)"),
+        *(epsilon for spent in opinions for epsilon in ((spent.run, spent.grid) if spent else (None, None))),
+        None if account.seeds is None else f"{rounded_up(account.seeds)} for {grid.seeds}",
+        f"{len(grid.points)} of {grid.planned}",
+    )
+
+
+def _heading(accountant: str) -> str:
+    return accountant.upper() if proven(accountant) else f"{accountant} (not private)"
+
+
+def _deltas(accounts: Iterable[Account]) -> str:
+    return " or ".join(sorted({f"{exact(account.allocation.budget.delta)}" for account in accounts}))
+
+
+def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:
+    unasked = sorted({name for a in accounts for name, spent in a.opinions.items() if spent is None})
+    if not unasked:
+        return ()
+    return (
+        f"Not consulted on every grid, as they take long: {', '.join(unasked)}. Once is enough: "
+        f"dp-bench report --accountants {','.join(unasked)}",
+    )
+
+
+def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
+    """What a reader must know before believing an epsilon here."""
+    found: dict[str, None] = {}
+    if unproven := {name for a in accounts if not proven(name := a.allocation.budget.accountant)}:
+        found[WORDS_WITHOUT_REPLACEMENT.format(" or ".join(sorted(unproven)))] = None
+    if any(account.grid.emulated for account in accounts):
+        found[WORDS_EMULATED] = None
+    for account in accounts:
+        for text in warnings_for(account.allocation.budget, account.allocation.sampling):
+            found[f"{names.dataset(account.grid.key.dataset)}: {text}"] = None
+    if any(account.grid.spec.seeding == "named" for account in accounts):
+        found[
+            "Noise follows from each run's public name (seed=named), so that it can be repeated: anyone who knows the "
+            "code can subtract it. To protect real data, run with seed=secure."
+        ] = None
+    incomplete = [grid for grid in results.values() if grid.private and not grid.complete]
+    if incomplete:
+        unsearched = sum(not grid.searched for grid in incomplete)
+        found[
+            f"{len(incomplete)} of {names.plural(len(accounts), 'grid')} {names.lack(len(incomplete))} runs, "
+            f"{unsearched} of them whole points. Each is charged as if it were complete, and its best point may "
+            "change. See the completeness table."
+        ] = None
+    return list(found)
+
+
+def online_frontier(noise_multiplier: float, count: int = 60) -> list[tuple[float, float]]:
+    """Pairs (ν_q, ν_g) whose joint release costs what one release at ν costs: ν_g^-2 + ν_q^-2 = ν^-2."""
+    multiples = [1 + 0.02 * 2000 ** (i / (count - 1)) for i in range(count)]  # of ν, dense where the curve is steep
+    return [(noise_multiplier * m, noise_multiplier / math.sqrt(1 - m**-2)) for m in multiples]

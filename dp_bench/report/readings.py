@@ -1,0 +1,37 @@
+"""The runs by how they read the paper, whatever data they were trained on."""
+
+from collections.abc import Iterable, Sequence
+
+from dp_bench.experiment.record import RunRecord
+from dp_bench.paper.readings import Reading
+from dp_bench.report.results import Results, most_seeds, results
+
+_EMULATED = "dataset.emulate_size="
+_OF_THE_DATA = (_EMULATED, "data=")
+
+
+def reading(variant: str) -> Reading:
+    """The choices of a variant that do not name the data.
+
+    >>> sorted(reading("dataset.emulate_size=120000,privacy.accountant=rdp_wor,data=subset"))
+    ['privacy.accountant=rdp_wor']
+    >>> reading("default")
+    frozenset()
+    """
+    choices = () if variant == "default" else variant.split(",")
+    return frozenset(choice for choice in choices if not choice.startswith(_OF_THE_DATA))
+
+
+def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
+    """The grids that were searched under one reading.
+
+    Of a data set of which only a part is here the emulated runs, if there are any: they have the paper's noise.
+    """
+    mine = [run for run in runs if reading(run.spec.variant) == wanted]
+    chosen = [run for run in mine if run.spec.variant == _closest_to_the_paper(mine, run.spec.dataset.name)]
+    return results(chosen, most_seeds(chosen)) if chosen else {}
+
+
+def _closest_to_the_paper(runs: Iterable[RunRecord], dataset: str) -> str:
+    variants = {run.spec.variant for run in runs if run.spec.dataset.name == dataset}
+    return min(variants, key=lambda variant: (_EMULATED not in variant, variant))

@@ -1,0 +1,1 @@
+"""A report's tables, figures and page as files."""

@@ -1,0 +1,66 @@
+"""How to get each number again: the command that runs a point."""
+
+from collections.abc import Sequence
+
+from dp_bench.experiment.rerun_command import command
+from dp_bench.experiment.store import SPENDS_AGAIN
+from dp_bench.report import names
+from dp_bench.report.epsilon_notes import budget_words, guarantees
+from dp_bench.report.results import Grid, Point, Results
+from dp_bench.report.table import Table
+
+
+def table(results: Results) -> Table:
+    """A command for every point and commit at which seeds of it were run."""
+    rows, meanings = [], []
+    for grid in results.values():
+        for point in grid.points:
+            seeds: dict[str, list[int]] = {}
+            for run in point.runs:
+                seeds.setdefault(run.provenance.commit, []).append(run.spec.seed)
+            rows += [(_name(grid), short(commit), _again(grid, point, members)) for commit, members in seeds.items()]
+            meanings += [*guarantees([[grid]])] * len(seeds)
+    return Table(
+        "commands",
+        "Every point that was run, and the command that runs it again.",
+        ("grid", "commit", "command"),
+        rows,
+        notes=(
+            "The same bits need the same commit (git checkout it first), the same versions and kind of processor; "
+            "another version may draw other noise: the same within a run's own scatter.",
+            *(
+                [f"A run of a grid with seed=secure can only be run again as another release{SPENDS_AGAIN}."]
+                if any(_secret(grid) for grid in results.values())
+                else []
+            ),
+            budget_words(results.values()),
+        ),
+        guarantees=tuple(meanings),
+    )
+
+
+def _again(grid: Grid, point: Point, seeds: Sequence[int]) -> str:
+    """The command, with what must be known of it as a comment that a shell passes over."""
+    return command("run", point.runs[0].spec, seeds) + "  # spends the budget again" * _secret(grid)
+
+
+def _secret(grid: Grid) -> bool:
+    """Whether its noise cannot be drawn again."""
+    return grid.private and grid.spec.seeding == "secure"
+
+
+def departures(variant: str) -> list[str]:
+    """What a variant departs by, in words, but for what the data themselves decide."""
+    return [choice for choice in variant.split(",") if choice != "default" and not choice.startswith("data=")]
+
+
+def short(commit: str) -> str:
+    """A commit's first digits, and the "+" of a tree that was changed since."""
+    return commit[:7] + "+" * commit.endswith("+")
+
+
+def _name(grid: Grid) -> str:
+    key = grid.key
+    return (
+        f"{names.dataset(key.dataset)}, {names.strategy(key.strategy)}, k = {key.k}, ε = {names.epsilon(key.epsilon)}"
+    )

@@ -1,0 +1,96 @@
+"""Runs by protocol: which variants share a table, and which of them is compared with the paper first."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dp_bench.experiment.record import RunRecord
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.privacy.allocators import COMPOSITION
+from dp_bench.report.results import Results, is_synthetic, most_seeds, results
+
+
+@dataclass(frozen=True)
+class Section:
+    """One protocol: for each data set one variant, with the NoDP runs that belong to it."""
+
+    slug: str  # a folder's name; "" for the one that is compared first
+    variants: dict[str, str]
+    runs: tuple[RunRecord, ...]
+    results: Results
+
+    @property
+    def composed(self) -> bool:
+        """Whether its budgets pay as the paper's do; only such grids are judged by the paper's."""
+        return all(_composed(grid.spec) for grid in self.results.values())
+
+
+def _composed(spec: RunSpec) -> bool:
+    return spec.privacy is None or spec.privacy.allocator == COMPOSITION
+
+
+def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Section]:
+    """The runs by protocol. First, for each data set, the preferred variant, else the default, else the fullest.
+
+    An emulated data set comes first only where there is no other: its epsilons are not guarantees. So does a grid that
+    was searched by another allocator than composition, and never beside one that was not. Synthetic data stand apart
+    from real data: numbers of both must not share a table.
+    """
+    composed = [run for run in runs if _composed(run.spec)]
+    private = any(run.spec.allocation for run in composed)
+    seeds = most_seeds(runs)
+    by_dataset: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        by_dataset.setdefault(run.spec.dataset.name, []).append(run)
+    main, rest = dict[str, str](), dict[str, dict[str, str]]()
+    for dataset, mine in by_dataset.items():
+        compared = dict.fromkeys(run.spec.variant for run in [run for run in mine if run.spec.allocation] or mine)
+        first = [run for run in mine if run.spec.variant in compared and (_composed(run.spec) or not private)]
+        if first:
+            main[dataset] = _main(first, preferred)
+        for variant in compared:
+            if variant != main.get(dataset):
+                rest.setdefault(variant, {})[dataset] = variant
+    synthetic = {name for name, mine in by_dataset.items() if all(is_synthetic(run.spec) for run in mine)}
+    if synthetic != set(main):
+        for dataset in synthetic:
+            variant = main.pop(dataset)
+            rest.setdefault(variant, {})[dataset] = variant
+    chosen = [("", main), *((variant, rest[variant]) for variant in sorted(rest))]
+    made = [_section(slug, variants, by_dataset, seeds) for slug, variants in chosen]
+    placed = {run.folder for section in made for run in section.runs}
+    left = [run for run in runs if run.folder not in placed]  # NoDP of variants that no private run has
+    for variant in sorted({run.spec.variant for run in left}):
+        mine = [run for run in left if run.spec.variant == variant]
+        variants = dict.fromkeys((run.spec.dataset.name for run in mine), variant)
+        made.append(Section(f"{variant} (NoDP)", variants, tuple(mine), results(mine, seeds)))
+    return made
+
+
+def _main(runs: Sequence[RunRecord], preferred: str | None) -> str:
+    counts = Counter(run.spec.variant for run in runs)
+    for wanted in (preferred, "default"):
+        if wanted in counts:
+            return str(wanted)
+    found = [run for run in runs if not is_synthetic(run.spec)] or runs
+    whole = [run for run in found if run.spec.dataset.limit is None] or found
+    counts = Counter(run.spec.variant for run in whole)
+    real = Counter(run.spec.variant for run in whole if run.spec.accounted_rows == run.spec.source.train_rows)
+    return (real or counts).most_common(1)[0][0]
+
+
+def _section(slug: str, variants: dict[str, str], runs: Mapping[str, Sequence[RunRecord]], seeds: int) -> Section:
+    chosen: list[RunRecord] = []
+    for dataset, variant in variants.items():
+        own = [run for run in runs[dataset] if run.spec.variant == variant]
+        if all(run.spec.allocation for run in own):  # there is no NoDP of just this variant
+            public = without_private_choices(variant)
+            own += [run for run in runs[dataset] if not run.spec.allocation and run.spec.variant == public]
+        chosen += own
+    return Section(slug, variants, tuple(chosen), results(chosen, seeds))
+
+
+def without_private_choices(variant: str) -> str:
+    """The variant of the NoDP runs to compare with: its choices that mean something without privacy too."""
+    apart = ("privacy.", "strategy.", "grid.times")
+    return ",".join(choice for choice in variant.split(",") if not choice.startswith(apart)) or "default"

@@ -1,0 +1,155 @@
+"""What all that a store holds of a data set has spent: every profile and variant, also runs that no table shows."""
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dp_bench.errors import UserError
+from dp_bench.experiment.archive import read_archive, walk
+from dp_bench.experiment.record import FOREIGN, Provenance, RunRecord, Stored, check_steps
+from dp_bench.experiment.selected import read_nothing
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.store import has_begun, read_spent
+from dp_bench.privacy import totals
+from dp_bench.report import names
+from dp_bench.report.collect import Collection
+from dp_bench.report.epsilon_notes import budget_words, guarantees
+from dp_bench.report.recount import believed
+from dp_bench.report.results import Grid, results
+from dp_bench.report.table import Column, Table
+
+
+@dataclass
+class Held:
+    """Every run of a store by its spec, finished or not, and how many were begun whose spec cannot be believed.
+
+    With seed=named a run is the same wherever it is kept. With seed=secure what differs was released again, with noise
+    of its own: it stands in the next of the `releases`.
+    """
+
+    releases: list[dict[str, RunRecord]]  # by folder
+    left_out: Counter[str] = field(default_factory=Counter)  # by data set; "" where it is not known
+
+    def has(self, folder: str) -> bool:
+        """Whether nothing that is kept under this name could be another release."""
+        return folder in self.releases[0] and self.releases[0][folder].spec.seeding != "secure"
+
+    def add(self, stored: Stored) -> None:
+        """A run that has begun has spent all that it was given, whatever became of its result."""
+        metrics = stored.metrics or ""
+        known = [release[stored.folder] for release in self.releases if stored.folder in release]
+        if any(run.spec.seeding != "secure" or run.metrics == metrics for run in known):
+            return
+        try:
+            spec = RunSpec.from_json(stored.spec)
+            if str(spec.folder) != stored.folder:
+                raise ValueError("another run's spec")
+            run = RunRecord(spec, None, metrics, Provenance.from_json(stored.provenance))
+            if len(known) == len(self.releases):
+                self.releases.append({})
+            # Counted as its spec says, which is too little where it is not believed.
+            self.releases[len(known)][stored.folder] = run
+            check_steps(spec, None, stored.metrics)
+            believed(run)
+        except (UserError, *FOREIGN):
+            self.leave_out(stored.folder)
+
+    def leave_out(self, name: str) -> None:
+        """`name`: PROFILE/VARIANT/DATASET and more, or an archive's PROFILE/VARIANT/DATASET.jsonl, line N."""
+        parts = name.split("/")
+        self.left_out[parts[2].partition(".jsonl")[0] if len(parts) > 2 else ""] += 1
+
+
+def held(collection: Collection) -> Held:
+    """All of the store that the collection was read from."""
+    found = Held([{run.folder: run for run in collection.runs}])
+    profiles, links = _profiles(collection.root)
+    for link in links:  # which may lead to runs
+        found.leave_out(link)
+    for profile in profiles:
+        tree = walk(collection.root, profile)
+        for name in tree.archives:
+            for line in read_archive(collection.root, name):
+                found.add(line) if isinstance(line, Stored) else found.leave_out(line.folder)
+        for folder in tree.folders:
+            if not found.has(folder):
+                _add_folder(found, collection.root, folder)
+        for folder in tree.nothing:  # its outcome has cost what a winner costs
+            try:
+                found.add(read_nothing(collection.root, folder))
+            except (UserError, OSError, *FOREIGN):
+                found.leave_out(folder)
+        for skipped in tree.skipped:
+            if not skipped.reason.startswith("not a run"):  # a link or a folder that cannot be read may hold runs
+                found.leave_out(skipped.folder)
+    return found
+
+
+def _profiles(root: Path) -> tuple[list[str], list[str]]:
+    """The folders below a store's root, and the links to folders."""
+    with os.scandir(root) as entries:
+        folders = [e for e in entries if e.is_dir() and not e.name.startswith(".")]
+    return sorted(e.name for e in folders if not e.is_symlink()), [e.name for e in folders if e.is_symlink()]
+
+
+def _add_folder(found: Held, root: Path, folder: str) -> None:
+    try:
+        found.add(read_spent(root, folder))
+    except (UserError, OSError, *FOREIGN):
+        if has_begun(root, folder):
+            found.leave_out(folder)
+
+
+def together(collection: Collection) -> Table | None:
+    """What all grids of the store spend together on each data set; None without private ones."""
+    all_held = held(collection)
+    grids = [grid for release in all_held.releases for grid in _grids(release.values())]
+    found = totals.totals((_listed(*one) for one in grids), all_held.left_out)
+    members = [[g for _, g, _ in grids if g.key.dataset == one.dataset and g.private] for one in found]
+    if not found:
+        return None
+    return Table(
+        "privacy_total",
+        "All grids that the store holds, over all profiles and variants, unfinished and skipped runs included: the ε "
+        "that they spend together, under RDP.",
+        (
+            *("data set", Column("private grids", "count"), "δ", Column("ε of all grids", "spent")),
+            *(Column("all seeds charged", "spent"), "not counted"),
+        ),
+        [
+            (names.dataset(t.dataset), t.grids, t.delta_words, t.shown(t.epsilon), t.shown(t.with_seeds), t.omitted)
+            for t in found
+        ],
+        notes=(totals.MEANING.replace("epsilon", "ε"), budget_words(grid for some in members for grid in some)),
+        guarantees=guarantees(members),
+    )
+
+
+def _grids(runs: Iterable[RunRecord]) -> Iterator[tuple[str, Grid, int]]:
+    """Profile, grid and most seeds of a point. Runs of one grid that say different budgets are different grids."""
+
+    def place(run: RunRecord) -> tuple[str, str]:
+        return str(run.spec.grid_folder), repr(run.spec.allocation)
+
+    for _, members in itertools.groupby(sorted(runs, key=place), key=place):
+        mine = list(members)
+        seeds = max(Counter(run.spec.point for run in mine).values())
+        for grid in results(mine, seeds).values():
+            yield mine[0].spec.profile, grid, seeds
+
+
+def _listed(profile: str, grid: Grid, seeds: int) -> totals.Listed:
+    spec, key = grid.spec, grid.key
+    where = f"{profile}/{spec.variant}"
+    return totals.Listed(
+        f"{where}, {names.strategy(key.strategy)}, k = {key.k}, ε = {names.epsilon(key.epsilon)}",
+        key.dataset,
+        grid.allocation,
+        rows=spec.source.train_rows,
+        times=spec.grid.times,
+        seeds=seeds,
+        search=(key.strategy, key.k, grid.allocation and grid.allocation.budget, spec.seeding),
+    )

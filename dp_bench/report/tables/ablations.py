@@ -1,0 +1,80 @@
+"""Where Online's gain comes from: its updates frozen one by one, and strategies that search as few candidates."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dp_bench.paper.readings import FROZEN, FROZEN_RATE, FROZEN_THRESHOLD, SOUND, Reading
+from dp_bench.report import names
+from dp_bench.report.collect import Collection
+from dp_bench.report.contents import shown
+from dp_bench.report.epsilon_notes import guarantees
+from dp_bench.report.readings import results_of
+from dp_bench.report.results import Grid, Key
+from dp_bench.report.table import Column, Table, printed
+from dp_bench.tasks import TASKS
+
+
+class Contender(NamedTuple):
+    """A column: a strategy under a reading."""
+
+    heading: str
+    strategy: str
+    reading: Reading = SOUND
+
+
+CONTENDERS = (
+    Contender("Online", "online"),
+    Contender("threshold frozen", "online", FROZEN_THRESHOLD),
+    Contender("rate frozen", "online", FROZEN_RATE),
+    Contender("both frozen", "online", FROZEN),
+    Contender("FixedLine", "fixed_line"),
+    Contender("AUTO-S", "auto_s"),
+    Contender("FixedThreshold", "fixed_threshold"),
+)
+_ABLATED = CONTENDERS[1:6]  # a table without any of these would only repeat the results
+
+
+@shown("Results", 60, main_only=True)
+def ablations_table(collection: Collection) -> Table | None:
+    """What makes the difference: one row per data set, k and epsilon of which an ablation was run."""
+    by_reading = {c.reading: results_of(collection.runs, c.reading) for c in CONTENDERS}
+    ablated = {
+        key._replace(strategy="online") for c in _ABLATED for key in by_reading[c.reading] if key.strategy == c.strategy
+    }
+    order = {name: i for i, name in enumerate(TASKS)}
+    keys = sorted(ablated, key=lambda key: (order[key.dataset], key.k, key.epsilon))
+    rows = [
+        [by_reading[contender.reading].get(key._replace(strategy=contender.strategy)) for contender in CONTENDERS]
+        for key in keys
+    ]
+    if not rows:
+        return None
+    return Table(
+        "ablations",
+        "What makes the difference: Online, Online with its threshold, its rate or both frozen at their first values, "
+        "and strategies that search a line of the grid instead of a square; best point of those run.",
+        (
+            "data set",
+            Column("k", "number"),
+            Column("ε", "budget"),
+            *(Column(c.heading, "mean and sd") for c in CONTENDERS),
+        ),
+        [_row(key, grids) for key, grids in zip(keys, rows, strict=True)],
+        notes=(
+            "Both frozen is FixedLine that pays for a second query which nothing uses. Points beyond the paper's best "
+            "and its neighbors may be missing: the Experiments part says how many of each grid were run.",
+        ),
+        guarantees=guarantees([grid for grid in grids if grid] for grids in rows),
+    )
+
+
+def _row(key: Key, grids: Sequence[Grid | None]) -> tuple[object, ...]:
+    return (names.dataset(key.dataset), key.k, key.epsilon, *(_value(key.dataset, grid) for grid in grids))
+
+
+def _value(dataset: str, grid: Grid | None) -> object:
+    if grid is None:
+        return None
+    if grid.best is None:
+        return "diverged" if grid.points else None
+    return printed(dataset, grid.best.mean()), printed(dataset, grid.best.sd())

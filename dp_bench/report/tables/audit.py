@@ -1,0 +1,68 @@
+"""What `dp-bench audit` found on this machine: believed only where its file is whole."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dp_bench.errors import UserError
+from dp_bench.files.checksummed import read_checksummed
+from dp_bench.report.contents import Part, shown
+from dp_bench.report.rerun_commands import short
+from dp_bench.report.table import Column, Table
+from dp_bench.testing.results import PARTS, Audit
+
+FILE = "audit.json"
+
+
+@shown("Audit", 10, main_only=True)
+def audited(root: Path) -> Part | None:
+    """What the store at `root` knows of an audit; None if there was none."""
+    try:
+        content = read_checksummed(root / FILE)
+        audit = Audit.from_json(content)
+        paragraphs = [_when(content), audit.verdict, *(f"{part}: {what}" for part, what in PARTS.items()), _LIMITS]
+    except FileNotFoundError:
+        return None
+    except (UserError, OSError, LookupError, TypeError, ValueError, AttributeError):
+        damage = f"{FILE} is damaged or of another version, and was skipped: run dp-bench audit again."
+        return Part("Audit", warnings=[damage])
+    warnings = [f"REFUTED: {f.part}, {f.subject}: {f.measured}, claimed {f.claimed}." for f in audit.refuted]
+    warnings += [f"MISSED, a planted bug: {bug.name}, {'; '.join(bug.missed)}." for bug in audit.bugs if bug.missed]
+    return Part("Audit", paragraphs, [_claims(audit), _planted(audit)], warnings)
+
+
+_LIMITS = "An audit can refute a claim, never prove it; what it found concerns the code and the machine named here."
+
+
+def _when(content: Mapping[str, Any]) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in content["packages"].items())
+    extent = "quick audit" if content["quick"] else "full audit"
+    strategy = f" of {content['strategy']}" if content["strategy"] else ""
+    return (
+        f"{extent.capitalize()}{strategy}, finished {content['finished']} at commit "
+        f"{short(content['commit'] or 'unknown')}, arithmetic {content['arithmetic']}, dp_bench {content['dp_bench']}, "
+        f"{packages}, Python {content['python']}, {content['processor']}."
+    )
+
+
+def _claims(audit: Audit) -> Table:
+    rows = [(f.part, f.subject, f.measured, f.claimed, "holds" if f.holds else "does not hold") for f in audit.findings]
+    return Table(
+        "audit",
+        "What was audited: what was measured of each claim.",
+        ("part", "strategy or layer", "measured", "claimed", Column("verdict", "verdict")),
+        rows,
+    )
+
+
+def _planted(audit: Audit) -> Table:
+    rows = [
+        (bug.name, bug.what, ", ".join(bug.found_by) if not bug.missed else "missed", ", ".join(bug.subjects))
+        for bug in audit.bugs
+    ]
+    return Table(
+        "audit_planted",
+        "Bugs that were planted, one at a time, and the parts that found them.",
+        ("planted bug", "what it does", "found by", "in"),
+        rows,
+    )

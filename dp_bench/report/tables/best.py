@@ -1,0 +1,124 @@
+"""The best hyperparameters of each grid and what they reach, in the paper's layout."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dp_bench.report import names
+from dp_bench.report.contents import shown
+from dp_bench.report.epsilon_notes import budget_words, guarantees
+from dp_bench.report.results import Grid, Key, Results
+from dp_bench.report.shown_strategies import of, private_strategies, without_privacy
+from dp_bench.report.table import Column, Marked, Table, mean_and_sd, printed
+from dp_bench.strategies import STRATEGIES
+from dp_bench.tasks import TASKS
+
+NOT_RUN = "n.r."
+_INCOMPLETE, _SEEDS_DIVERGED = "†", "‡"
+
+
+@shown("Results", 11)
+def best_table(results: Results, dataset: str, k: int) -> Table:
+    """One row per epsilon, the strategies side by side."""
+    mine = of(results, dataset, k)
+    strategies = private_strategies(mine)
+    epsilons = sorted({key.epsilon for key in mine if STRATEGIES[key.strategy].private})
+    columns = [Column("ε")]
+    columns += [column for name in strategies for column in _columns(name, dataset)]
+    rows = []
+    for epsilon in epsilons:
+        cells = [_cells(mine.get(Key(dataset, name, k, epsilon)), name) for name in strategies]
+        rows.append((names.epsilon(epsilon), *(cell for some in cells for cell in some)))
+    return Table(
+        f"best_{dataset}_k{k}",
+        f"{names.dataset(dataset)}, k = {k}: the best hyperparameters of each grid and their "
+        f"{TASKS[dataset].metric_words}, mean and standard deviation over {_seeds(mine.values())}; {_baselines(mine)}.",
+        columns,
+        rows,
+        notes=(budget_words(mine.values()), *_marks(rows, mine.values())),
+        guarantees=tuple(_row_words([g for key, g in mine.items() if key.epsilon == epsilon]) for epsilon in epsilons),
+        in_paper=True,
+        opens=_opened(mine, strategies, epsilons),
+    )
+
+
+def _opened(mine: Results, strategies: Sequence[str], epsilons: Sequence[float]) -> dict[tuple[int, int], str]:
+    """The column of each strategy's metric, which follows its hyperparameters."""
+    found, start = {}, 1
+    for name in strategies:
+        column = start + len(STRATEGIES[name].swept)
+        start = column + 2
+        for row, epsilon in enumerate(epsilons):
+            grid = next((g for k, g in mine.items() if (k.strategy, k.epsilon) == (name, epsilon)), None)
+            if grid and grid.best:
+                found[row, column] = str(grid.spec.grid_folder)
+    return found
+
+
+def _columns(strategy: str, dataset: str) -> list[Column]:
+    group = names.strategy(strategy)
+    axes = [Column(names.axis(strategy, axis), "hyperparameter", group) for axis in STRATEGIES[strategy].swept]
+    return [*axes, Column(TASKS[dataset].metric_column, "metric", group), Column("std dev", "metric", group)]
+
+
+def _cells(grid: Grid | None, strategy: str) -> list[Any]:
+    """The cells of one strategy in one row."""
+    others = [None] * (len(STRATEGIES[strategy].swept) + 1)
+    if grid is None or not grid.points:
+        return [NOT_RUN, *others]
+    incomplete = "" if grid.complete else _INCOMPLETE
+    best = grid.best
+    if best is None:
+        return [Marked("-", incomplete), *["-" for _ in others]]
+    mark = incomplete + (_SEEDS_DIVERGED if best.diverged else "")
+    mean, sd = printed(grid.key.dataset, best.mean()), printed(grid.key.dataset, best.sd())
+    return [*best.hyperparameters.values(), Marked(mean, mark), sd]
+
+
+def _row_words(grids: Sequence[Grid]) -> str:
+    """What the epsilon of a row means, and in words what the marks in it say, which a CSV has not."""
+    (words,) = guarantees([grids])
+    incomplete = [names.strategy(grid.key.strategy) for grid in grids if grid.points and not grid.complete]
+    words += f" Points or seeds are missing: {', '.join(incomplete)}." if incomplete else ""
+    diverged = _diverged_seeds(grids)
+    return words + (f" Seeds diverged: {diverged}." if diverged else "")
+
+
+def _marks(rows: Iterable[Sequence[Any]], grids: Iterable[Grid]) -> list[str]:
+    cells = [cell if isinstance(cell, Marked) else Marked(cell, "") for row in rows for cell in row]
+    notes = {
+        "-": "-: every run of the grid diverged.",
+        NOT_RUN: f"{NOT_RUN}: not run.",
+        _INCOMPLETE: f"{_INCOMPLETE}: points or seeds of the grid are missing, so its best may be another.",
+        _SEEDS_DIVERGED: f"{_SEEDS_DIVERGED}: seeds of the point diverged; each counts with its best evaluation, if it "
+        f"has one. {_diverged_seeds(grids)}.",
+    }
+    found = {value for value, _ in cells} | {letter for _, mark in cells for letter in mark}
+    return [note for mark, note in notes.items() if mark in found]
+
+
+def _diverged_seeds(grids: Iterable[Grid]) -> str:
+    return "; ".join(
+        f"{names.strategy(grid.key.strategy)} at ε = {names.epsilon(grid.key.epsilon)}: of {grid.best.seeds_in_words}"
+        for grid in grids
+        if grid.best and grid.best.diverged
+    )
+
+
+def _seeds(grids: Iterable[Grid]) -> str:
+    counts = {grid.best.seeds for grid in grids if grid.best}
+    if not counts:
+        return "seeds"
+    few, many = min(counts), max(counts)
+    return names.plural(many, "seed") if few == many else f"{few} to {many} seeds"
+
+
+def _baselines(mine: Results) -> str:
+    return "; ".join(_baseline(names.strategy(name), name, grid) for name, grid in without_privacy(mine).items())
+
+
+def _baseline(label: str, strategy: str, grid: Grid | None) -> str:
+    if grid is None or grid.best is None:
+        return f"{label} was not run" if grid is None or not grid.points else f"every run of {label} diverged"
+    dataset, best = grid.key.dataset, grid.best
+    value = mean_and_sd((printed(dataset, best.mean()), printed(dataset, best.sd())))
+    return f"best {label} for {names.point(strategy, best.hyperparameters)} ({value})"

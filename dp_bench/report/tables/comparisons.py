@@ -1,0 +1,79 @@
+"""Strategies compared over all cells of a data set."""
+
+import itertools
+import math
+
+from dp_bench.report import names
+from dp_bench.report.contents import shown
+from dp_bench.report.epsilon_notes import budget_words, guarantees
+from dp_bench.report.results import Grid, Results
+from dp_bench.report.shown_strategies import private_strategies
+from dp_bench.report.statistics import Comparison, compare, holm
+from dp_bench.report.table import Column, Table, printed
+from dp_bench.tasks import TASKS
+
+_COLUMNS = (
+    *(Column("data set"), Column("strategies"), Column("ahead in", "number"), Column("difference", "metric")),
+    *(Column("95 % interval", "interval"), Column("superiority", "fraction"), Column("p (Holm)", "probability")),
+)
+
+
+@shown("Statistics", 10)
+def comparisons_table(results: Results) -> Table | None:
+    """Every pair of strategies on every data set, over all cells that both have."""
+    found: list[tuple[str, str, str, Comparison]] = []
+    for dataset in dict.fromkeys(key.dataset for key in results):
+        for a, b in itertools.combinations(private_strategies(results), 2):
+            comparison = compare(_pairs(results, dataset, a, b), TASKS[dataset].higher_is_better)
+            if comparison is not None:
+                found.append((dataset, a, b, comparison))
+    if not found:
+        return None
+    corrected = holm([comparison.p for *_, comparison in found])
+    rows = [
+        (
+            names.dataset(dataset),
+            f"{names.strategy(a)} – {names.strategy(b)}",
+            f"{c.ahead} of {c.cells}",
+            printed(dataset, c.difference),
+            tuple(printed(dataset, end) for end in c.interval) if c.interval else None,
+            c.superiority,
+            p,
+        )
+        for (dataset, a, b, c), p in zip(found, corrected, strict=True)
+    ]
+    return Table(
+        "comparisons",
+        "Strategies compared over all k and ε of a data set. Positive differences favour the first; accuracy in "
+        "percentage points, mse ×10².",
+        _COLUMNS,
+        rows,
+        notes=(
+            "Superiority: the chance that a run of the first beats one of the second in the same cell; it counts every "
+            "cell alike, while a few cells with large differences move the mean. p, of the superiority: seeds are "
+            "unpaired; the values of each cell are dealt anew to the two strategies, in all cells at once (a "
+            "stratified permutation test); corrected by Holm over all rows, and empty where the "
+            "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
+            "grids. A seed without a value, and a grid of which every run diverged, lose to any number; "
+            "such cells are no part of the mean difference and of its interval, which is Welch's.",
+            budget_words(results.values()),
+        ),
+        guarantees=guarantees([g for key, g in results.items() if key.dataset == dataset] for dataset, *_ in found),
+    )
+
+
+def _pairs(results: Results, dataset: str, a: str, b: str) -> list[tuple[list[float], list[float]]]:
+    pairs = []
+    for key, grid in results.items():
+        other = results.get(key._replace(strategy=b))
+        if (key.dataset, key.strategy) == (dataset, a) and other and (grid.best or other.best):
+            pairs.append((_with_losses(grid), _with_losses(other)))
+    return pairs
+
+
+def _with_losses(grid: Grid) -> list[float]:
+    """The best point's values, worse than any number where a seed has none, or where the whole grid diverged."""
+    worst = -math.inf if TASKS[grid.key.dataset].higher_is_better else math.inf
+    if grid.best is None:
+        return [worst] * grid.seeds if grid.points else []
+    return grid.best.values() + [worst] * grid.best.without_value

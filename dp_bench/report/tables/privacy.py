@@ -1,0 +1,10 @@
+"""What every grid spends, and all of them together: see `dp_bench.report.privacy_page`."""
+
+from dp_bench.report import privacy_page, store_totals
+from dp_bench.report.contents import Part, shown
+
+shown("Privacy", 0)(
+    lambda results, accounts: Part("", [*privacy_page.WORDS], [], privacy_page.warnings(results, accounts))
+)
+shown("Privacy", 30, main_only=True)(store_totals.together)
+shown("Privacy", 40)(privacy_page.ledger)

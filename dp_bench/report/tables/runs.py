@@ -1,0 +1,59 @@
+"""The runs behind a report: how many there are, how to get each again, where they come from."""
+
+from dp_bench.report import names, provenance, rerun_commands
+from dp_bench.report.contents import PROVENANCE, shown
+from dp_bench.report.epsilon_notes import budget_words, guarantees
+from dp_bench.report.results import Grid, Results
+from dp_bench.report.table import Column, Table
+
+# A whole sweep is run again by its own command, not point by point.
+_COMMANDS_WORTH_LISTING = 500
+_COLUMNS = (
+    *("data set", "strategy", Column("k", "number"), "ε", Column("points tried", "number")),
+    *(Column("runs done", "number"), Column("missing", "count"), Column("begun", "count"), Column("diverged", "count")),
+)
+
+
+@shown("Completeness", 10)
+def completeness_table(results: Results) -> Table:
+    """One row per data set, strategy and k."""
+    searches: dict[tuple[str, str, int], list[Grid]] = {}
+    for key, grid in results.items():
+        searches.setdefault((key.dataset, key.strategy, key.k), []).append(grid)
+    rows = []
+    for (dataset, strategy, k), grids in searches.items():
+        planned_points = sum(grid.planned for grid in grids)
+        planned_runs = sum(grid.planned * grid.seeds for grid in grids)
+        done, tried = sum(grid.runs for grid in grids), sum(len(grid.points) for grid in grids)
+        rows.append(
+            (
+                *(names.dataset(dataset), names.strategy(strategy), k),
+                ", ".join(names.epsilon(grid.key.epsilon) for grid in grids),
+                f"{tried:,} of {planned_points:,}",
+                f"{done:,} of {planned_runs:,}",
+                planned_runs - done,
+                sum(grid.unfinished for grid in grids),
+                sum(grid.diverged for grid in grids),
+            )
+        )
+    return Table(
+        "completeness",
+        "The runs behind this report. Missing: what is left of the grids that were begun, with every seed.",
+        _COLUMNS,
+        rows,
+        notes=(budget_words(results.values()),),
+        guarantees=guarantees(searches.values()),
+    )
+
+
+shown("Completeness", 0, main_only=True)(provenance.not_begun)
+shown("Completeness", 20)(provenance.divergences)
+shown(PROVENANCE, 10)(provenance.facts)
+shown(PROVENANCE, 20)(provenance.sources)
+shown(PROVENANCE, 30)(lambda collection: provenance.skipped_table(collection.skipped))
+
+
+@shown("Completeness", 30)
+def commands_table(results: Results) -> Table | None:
+    found = rerun_commands.table(results)
+    return found if len(found.rows) <= _COMMANDS_WORTH_LISTING else None

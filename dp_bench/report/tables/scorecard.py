@@ -1,0 +1,143 @@
+"""The scorecard as tables: a summary and every cell."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dp_bench.report import names
+from dp_bench.report import scorecard as sc
+from dp_bench.report.contents import shown
+from dp_bench.report.epsilon_notes import guarantees
+from dp_bench.report.scorecard import EXPLANATIONS, NOT_JUDGED, OPEN, REPRODUCED, VERDICTS, Score, Tally
+from dp_bench.report.table import Column, Table, printed
+from dp_bench.strategies import STRATEGIES
+
+_PAPER, _HERE = "paper", "here"
+_COLUMNS = (
+    *("data set", "strategy", Column("k", "number"), Column("ε", "budget")),
+    *(Column("hyperparameters", group=_PAPER), Column("metric", "mean and sd", _PAPER)),
+    *(Column("hyperparameters", group=_HERE), Column("metric", "mean and sd", _HERE)),
+    *(Column("seeds", group=_HERE), Column("points", "number", _HERE)),
+    *(Column("gain", "metric"), Column("in sd", "deviations"), Column("verdict", "verdict"), "misprint"),
+)
+_OURS = next(
+    i
+    for i, column in enumerate(_COLUMNS)
+    if isinstance(column, Column) and column.kind == "mean and sd" and column.group == _HERE
+)
+
+
+@shown("Scorecard", 10)
+def summary(tallies: Sequence[Tally], budget: str) -> Table:
+    """A line per data set and strategy."""
+    used = [verdict for verdict in VERDICTS if any(tally.counts[verdict] for tally in tallies)]
+    rows = []
+    for tally in tallies:
+        counts = [tally.counts[verdict] or None for verdict in used]
+        place = (names.dataset(tally.dataset), names.strategy(tally.strategy))
+        rows.append((*place, tally.total, *counts, tally.median_deviation))
+    return Table(
+        "scorecard_summary",
+        "Published cells beside ours, counted by verdict; the last column is the median of ours less the paper's in "
+        "pooled standard deviations, positive where ours is better.",
+        ("data set", "strategy", *(Column(text, "count") for text in ("cells", *used)), Column("median", "deviations")),
+        rows,
+        notes=(budget,),
+    )
+
+
+def headline(scores: Sequence[Score]) -> str:
+    """The scorecard in a sentence."""
+    values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k != 7]
+    run = [s for s in values if s.verdict not in OPEN]
+    shown = sum(s.verdict == NOT_JUDGED for s in values)
+    counts = {verdict: sum(s.verdict == verdict for s in run) for verdict in VERDICTS}
+    if not run and shown:
+        return f"{shown} of {len(values)} published results are shown beside reduced runs; none of these is judged."
+    if not run:
+        return f"None of the {len(values)} published results at k = 5 and 9 has been run yet."
+    rest = "".join(f", {counts[v]} {v}" for v in (sc.PARTLY_DIVERGED, sc.NOT_SEARCHED) if counts[v])
+    rest += f"; {shown} reduced ones are shown, not judged" if shown else ""
+    return (
+        f"Of {len(values)} published results (values or divergences at k = 5 and 9), {_have_been_run(len(run))}: "
+        f"{counts[REPRODUCED]} reproduced, {counts[sc.BETTER]} better, {counts[sc.WORSE]} worse than published{rest}"
+        f"{_of_them_tuned(run)}. {_divergences(values)}"
+    ).rstrip()
+
+
+def _have_been_run(count: int) -> str:
+    return f"{count} {'has' if count == 1 else 'have'} been run"
+
+
+def _of_them_tuned(run: Sequence[Score]) -> str:
+    tuned = [score for score in run if score.tuned]
+    if not tuned:
+        return ""
+    good = sum(score.verdict == REPRODUCED for score in tuned)
+    were = "was" if len(tuned) == 1 else "were"
+    return f" ({len(tuned)} of them, {good} reproduced, {were} used to choose between readings of the paper: tuned)"
+
+
+def _divergences(values: Sequence[Score]) -> str:
+    published = [score for score in values if score.cell.status == "diverged"]
+    if not published:
+        return ""
+    run = [score for score in published if score.verdict not in OPEN]
+    if not run:
+        return f"None of the {len(published)} published divergences among them has been run."
+    same = sum(score.verdict == REPRODUCED for score in run)
+    diverge = "diverges" if same == 1 else "diverge"
+    return (
+        f"Of {len(published)} published divergences among them, {_have_been_run(len(run))} and {same} {diverge} here "
+        "too."
+    )
+
+
+@shown("Scorecard", 0)
+def explanations(tallies: Sequence[Tally]) -> list[str]:
+    """What the verdicts that were reached mean."""
+    reached = [verdict for verdict in VERDICTS if any(tally.counts[verdict] for tally in tallies)]
+    return [f"{verdict[0].upper()}{verdict[1:]}: {EXPLANATIONS[verdict]}." for verdict in reached]
+
+
+@shown("Scorecard", 40)
+def full(scores: Sequence[Score], budget: str) -> Table:
+    """Every published cell beside ours; `budget` says what its epsilons mean."""
+    return Table(
+        "scorecard",
+        "Every published cell beside ours: hyperparameters, mean ± standard deviation (accuracy in %, mse ×10²), ours "
+        "less the paper's (positive where ours is better), the same in pooled standard deviations, verdict.",
+        _COLUMNS,
+        [_row(score) for score in scores],
+        notes=(
+            "Tuned: the cell was used to choose between readings of the paper (docs/fidelity.md), so its agreement is "
+            "partly that choice's doing.",
+            budget,
+        ),
+        guarantees=guarantees([score.grid] if score.grid else [] for score in scores),
+        opens={(i, _OURS): str(score.grid.spec.grid_folder) for i, score in enumerate(scores) if score.grid},
+    )
+
+
+def _row(score: Score) -> tuple[Any, ...]:
+    cell, grid = score.cell, score.grid
+    theirs = names.point(cell.strategy, dict(cell.hyperparameters)) if cell.hyperparameters else ""
+    ours = names.point(cell.strategy, score.point.hyperparameters) if score.point else ""
+    diverged = grid is not None and grid.all_diverged
+    return (
+        *(names.dataset(cell.dataset), names.strategy(cell.strategy), cell.k, cell.epsilon),
+        theirs,
+        "diverged" if cell.status == "diverged" else _value(score, cell.mean, cell.sd),
+        ours,
+        "diverged" if diverged else _value(score, score.mean, score.sd),
+        score.point.seeds_in_words if score.point else "",
+        f"{len(grid.points)}/{grid.planned}" if grid else "",
+        printed(cell.dataset, score.gain),
+        score.deviations,
+        score.verdict + " (tuned)" * (score.tuned and score.verdict not in OPEN),
+        cell.note if STRATEGIES[cell.strategy].private and "starred" not in cell.note else "",
+    )
+
+
+def _value(score: Score, mean: float | None, sd: float | None) -> tuple[float | None, float | None] | None:
+    dataset = score.cell.dataset
+    return None if mean is None else (printed(dataset, mean), printed(dataset, sd))

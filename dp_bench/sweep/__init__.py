@@ -1,0 +1,1 @@
+"""Many runs: the ledger, the launch, the live view."""

@@ -1,0 +1,209 @@
+"""The ledger: what each grid spends, who says so, and how long it will take."""
+
+from collections.abc import Sequence
+
+from dp_bench.experiment.charging import shared_budget
+from dp_bench.experiment.plan import Job, by_grid
+from dp_bench.experiment.selected import SelectedGrid
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.privacy import totals
+from dp_bench.privacy.accountants import FIXED_SIZE, POISSON
+from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
+from dp_bench.privacy.budget import Allocation, seeds_charged, under, warnings_for
+from dp_bench.privacy.guarantee import POOL, guarantee
+from dp_bench.privacy.query import split_words
+from dp_bench.sweep import step_times as cost
+from dp_bench.sweep.terminal import as_lines, short_names
+
+_HEADER = [
+    "grid",
+    "candidates",
+    "here",
+    "runs",
+    "steps",
+    "nu",
+    "split over the queries",
+    "per run",
+    "per grid",
+    "seeds",
+]
+
+
+def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
+    """A table a grid a row, then what a reader must know, the number of runs and how long they take."""
+    rows, notes = [_HEADER + [f"{name} run/grid" for name in accountants]], dict[str, None]()
+    short = short_names(by_grid(planned))
+    for name, jobs in by_grid(planned).items():
+        rows.append(_row(short[name], jobs, accountants))
+        allocation = jobs[0].runs[0].allocation
+        if allocation is not None:
+            notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
+            caveat = guarantee(allocation, jobs[0].runs[0].source.train_rows).words
+            if caveat is not None:
+                notes[f"{short[name]} is NOT private: {caveat}"] = None
+    lines = [
+        *as_lines(rows[0], rows[1:]),
+        "",
+        *_meaning(planned),
+        *_schedules(planned),
+        *_selections(planned),
+        *_shared_budgets(planned),
+        *totals.lines([_listed(short[name], jobs) for name, jobs in by_grid(planned).items()]),
+        *(f"warning: {note}" for note in notes),
+        "",
+        _effort(planned),
+    ]
+    return "\n".join(lines)
+
+
+def _meaning(planned: Sequence[Job]) -> list[str]:
+    """What the epsilons are of, and of what kind of batches."""
+    names = {run.allocation.budget.accountant for job in planned for run in job.runs[:1] if run.allocation}
+    halved = any(run.ranked_seeds for job in planned for run in job.runs[:1])
+    selected = any(run.winner_only for job in planned for run in job.runs[:1])
+    lines = [
+        "epsilon is spent per grid: candidates x steps compositions of one Gaussian mechanism of noise multiplier nu"
+        + ("," if halved else "."),
+        *(["or, where a grid is halved, the steps of all its rungs."] * halved),
+        *(["Of a grid that is searched by selection it is spent by releasing the winner alone."] * selected),
+        "'per run': what one configuration spends alone. Seeds are not charged, as in the paper; 'seeds': what the",
+        "grid would spend if they were.",
+    ]
+    if any(ACCOUNTANTS[name].sampling == POISSON for name in names):
+        lines.append("Batches are Poisson samples; neighbours add or remove one training example.")
+    if others := sorted(name for name in names if ACCOUNTANTS[name].sampling == FIXED_SIZE):
+        lines.append(f"{', '.join(others)}: batches are of fixed size; neighbours replace one training example.")
+    return lines
+
+
+def _schedules(planned: Sequence[Job]) -> list[str]:
+    """What is trained of each grid that is halved, and what that costs."""
+    lines = []
+    for name, jobs in by_grid(planned).items():
+        allocation = jobs[0].runs[0].allocation
+        if allocation is None or not allocation.rungs:
+            continue
+        rungs = ", ".join(f"{rung.candidates} to step {rung.step}" for rung in allocation.rungs)
+        lines.append(
+            f"{name}: halving trains {rungs}: {allocation.compositions} steps, {allocation.runs_worth:.1f} runs' worth "
+            f"instead of {allocation.candidates}."
+        )
+    if lines:
+        lines.append(
+            "Who goes on is chosen by the mean over the seeds of the metric on the test set, which is public here, as "
+            "in the paper: that costs nothing."
+        )
+    return lines
+
+
+def _selections(planned: Sequence[Job]) -> list[str]:
+    """What is trained of each grid that is searched by selection."""
+    lines = []
+    for name, jobs in by_grid(planned).items():
+        allocation = jobs[0].runs[0].allocation
+        if allocation is None or allocation.trials is None:
+            continue
+        trials, tried = allocation.trials, allocation.trials.chance_of(allocation.candidates)
+        if allocation.pool:
+            lines.append(f"{name}: {POOL}.")
+            continue
+        lines.append(
+            f"{name}: selection trains a secret number of candidates, {trials.distribution} with mean {trials.mean:g}, "
+            f"drawn with replacement: {allocation.runs_worth:.1f} runs' worth expected; the best candidate is tried "
+            f"with probability {tried:.2f}, and only the winner, by the public test set, is released."
+        )
+    return lines
+
+
+def _shared_budgets(planned: Sequence[Job]) -> list[str]:
+    """Rows of one search over keys besides the grid's own: none of them may be taken for a budget of its own."""
+    rows: dict[object, set[str]] = {}
+    times: set[int] = set()
+    for name, jobs in by_grid(planned).items():
+        run = jobs[0].runs[0]
+        if run.allocation is not None and run.grid.times > 1:
+            rows.setdefault(shared_budget(run), set()).add(name)
+            times.add(run.grid.times)
+    if all(len(names) == 1 for names in rows.values()):
+        return []
+    listed = ", ".join(map(str, sorted(times)))
+    return [
+        f"Other keys are searched as well (grid.times={listed}): rows of one data set, strategy, k and epsilon share "
+        "one budget; 'per grid' is what they spend together."
+    ]
+
+
+def _listed(name: str, jobs: Sequence[Job]) -> totals.Listed:
+    run = jobs[0].runs[0]
+    seeds = len({_seed(run) for job in jobs for run in job.runs})
+    search = shared_budget(run) if run.allocation else None
+    return totals.Listed(name, run.dataset.name, run.allocation, run.source.train_rows, run.grid.times, seeds, search)
+
+
+def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str]:
+    first = jobs[0].runs[0]
+    allocation = first.allocation
+    points, seeds = ({value(run) for job in jobs for run in job.runs} for value in (_point, _seed))
+    runs = f"{allocation.runs_worth:g} expected" if allocation and first.winner_only else str(_runs(jobs))
+    counts = [str(len(points)), runs, str(first.steps)]
+    if allocation is None:
+        return [name, "-", *counts, "-", "not private", "-", "-", "-"] + ["-"] * len(accountants)
+    split = split_words(first.build_strategy().multipliers())
+    return [
+        name,
+        str(allocation.candidates),
+        *counts,
+        f"{allocation.noise_multiplier:.4f}",
+        split,
+        rounded_up(allocation.epsilon_run),
+        rounded_up(allocation.epsilon_grid)
+        + ("" if guarantee(allocation, first.source.train_rows).holds else " NOT private"),
+        rounded_up(seeds_charged(allocation, len(seeds))),
+        *(_second_opinion(allocation, accountant) for accountant in accountants),
+    ]
+
+
+def _point(run: RunSpec) -> str:
+    return run.point
+
+
+def _seed(run: RunSpec) -> int:
+    return run.seed
+
+
+def _second_opinion(allocation: Allocation, accountant: str) -> str:
+    spent = under(allocation, accountant)
+    return f"{rounded_up(spent.run)}/{rounded_up(spent.grid)}"
+
+
+def _runs(jobs: Sequence[Job]) -> int:
+    return sum(len(job.runs) for job in jobs)
+
+
+def _effort(planned: Sequence[Job]) -> str:
+    grids = by_grid(planned)
+    selected = {name: jobs for name, jobs in grids.items() if jobs[0].runs[0].winner_only}
+    searches = [jobs for jobs in selected.values() if not SelectedGrid(jobs[0].root, jobs[0].runs[0]).done]
+    launched = [job for job in planned if not job.runs[0].winner_only]
+    unfinished = [run for name, jobs in grids.items() if name not in selected for run in _unfinished(name, jobs)]
+    left = [*unfinished, *(run for jobs in searches for job in jobs for run in job.runs)]
+    seconds = sum(cost.seconds(run) * _share(run) for run in left)
+    runs, done = _runs(launched), len(selected) - len(searches)
+    words = [f"{len(launched)} configurations, {runs} runs, {runs - len(unfinished)} of them done"] * bool(launched)
+    words += [f"{len(selected)} {'selection' if len(selected) == 1 else 'selections'}, {done} done"] * bool(selected)
+    return (
+        f"{'; '.join(words)}; the others take about {seconds / 3600:.1f} core hours here "
+        f"({'expected; ' * bool(searches)}by the fastest of a few steps on this machine)"
+    )
+
+
+def _share(run: RunSpec) -> float:
+    """Of its steps, expected before it is known who goes on, or is tried."""
+    allocation = run.allocation
+    return 1.0 if allocation is None or allocation.pool else allocation.runs_worth / allocation.candidates
+
+
+def _unfinished(name: str, jobs: Sequence[Job]) -> list[RunSpec]:
+    if not any((root / name).exists() for root in {job.root for job in jobs}):
+        return [run for job in jobs for run in job.runs]  # no need to look for each of thousands
+    return [f.spec for job in jobs for f in job.folders if not f.done]

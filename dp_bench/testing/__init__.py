@@ -1,0 +1,21 @@
+"""Tools to audit a strategy, for its author: installed with the package, and what `dp-bench audit` runs.
+
+    from dp_bench.testing.audit import audit_strategy
+    for finding in audit_strategy("mine", Mine(noise_multiplier=1.0, batch_size=32, lr=0.1)):
+        print(finding)
+
+- `canaries`: one step's releases with and without one example, and what a test tells of them (a lower bound on mu)
+- `identity`: whole short runs, whose likelihood ratio must have expectation 1
+- `noise`: each query's noise through the training step: its scale, and that it never repeats
+- `replay`: two neighbouring data sets under the same keys: equal control flow and state, sums within their joint bound
+- `joint`: the norm at which one example moves a step most, for the contract
+- `accumulation`: examples made so that one of them decides how all others are rounded
+- `isolation`: an example's norm is the same, to the bit, whichever others are computed with it
+- `keys`: other data get other noise, and secure runs keys of their own
+- `planted`: the bugs that the parts above must find
+- `checks`, `audit`: each part as one check with its verdict, and all of them
+- `statistics`, `harness`, `subjects`, `results`: what they share; `results` and `command` load no torch
+
+No part proves privacy: each refutes a claim that is false in the way it looks for.
+Importing this package loads nothing.
+"""

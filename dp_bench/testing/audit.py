@@ -1,0 +1,151 @@
+"""The whole audit: every check on the code as it is, then on every planted bug, which the checks must find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from dp_bench.strategies import Strategy
+from dp_bench.testing import accumulation, canaries, checks, planted, planted_sums, replay
+from dp_bench.testing.results import Audit, Caught, Finding
+from dp_bench.testing.subjects import Subject, subject_of, subjects
+
+FALSE_ALARM = 1e-4  # correct code is refuted at most so often by an audit of up to twenty strategies
+QUICK_RUNS, FULL_RUNS = 500, 2000  # of the identity
+QUICK_AT_ONCE = 5  # canaries per call
+
+MODELS = ("bag of words", "CNN", "autoencoder", "odd widths")
+
+Check = Callable[[], Finding]
+
+
+class Sighting(NamedTuple):
+    """A bug, and a part that must find it in these strategies; `subjects` is None for a part without a strategy."""
+
+    plant: planted.Plant
+    part: str
+    subjects: tuple[str, ...] | None
+
+
+ONLINE, EVEN, THRESHOLD, QUANTILE, ADAM = (
+    ("online",),
+    ("online, even split",),
+    ("fixed_threshold",),
+    ("fixed_quantile",),
+    ("adam_wosm",),
+)
+ALL = ONLINE + QUANTILE + THRESHOLD + ADAM
+SIGHTINGS = (
+    Sighting(planted.gradient_multiplier_on_direction, "canary", ONLINE),
+    Sighting(planted.noise_of_the_first_threshold, "canary", ONLINE + QUANTILE),
+    Sighting(planted.divided_by_the_drawn_size, "canary", ALL),
+    Sighting(planted.whole_budget_on_the_gradient, "canary", EVEN + QUANTILE),
+    Sighting(planted.one_noise_vector, "canary", ONLINE),
+    Sighting(planted.one_noise_vector, "identity", EVEN),
+    Sighting(planted_sums.infinite_gradient_times_zero, "canary", ALL),
+    Sighting(planted_sums.infinite_gradient_times_zero, "replay", ALL),
+    Sighting(planted_sums.infinite_gradient_unclipped, "canary", ALL),
+    Sighting(planted_sums.infinite_gradient_unclipped, "replay", ALL),
+    Sighting(planted_sums.single_precision_sums, "accumulation", None),
+    Sighting(planted.key_without_the_data, "keys", None),
+    Sighting(planted_sums.passes_without_padding, "isolation", None),
+    Sighting(planted_sums.passes_untried, "isolation", None),
+    Sighting(planted.constant_secure_key, "keys", None),
+    Sighting(planted.count_noise_times_0_9, "noise", QUANTILE),
+    Sighting(planted.noise_that_repeats, "noise", THRESHOLD + ONLINE),
+    Sighting(planted.momentum_of_exact_sums, "replay", ALL),
+    Sighting(planted.noise_times_0_7, "noise", ALL),
+    Sighting(planted.noise_times_0_7, "canary", ALL),
+    Sighting(planted.noise_times_0_7, "identity", ALL),
+    Sighting(planted.doubled_release, "canary", ALL),
+    Sighting(planted.doubled_release, "identity", ONLINE + THRESHOLD),
+    Sighting(planted.drawn_twice_as_often, "identity", THRESHOLD),
+    Sighting(planted.no_noise_for_an_empty_batch, "replay", ONLINE + THRESHOLD),
+)
+
+
+def audit_strategy(name: str, strategy: Strategy[Any], key: str = "audit", quick: bool = False) -> list[Finding]:
+    """The checks that concern a strategy, of any strategy object; its nu and batch size are replaced by the audit's."""
+    return [check() for check in _strategy_checks(subject_of(name, strategy), key, quick)]
+
+
+def run(key: str, *, quick: bool = False, strategy: str | None = None, tell: Callable[[str], None] = print) -> Audit:
+    """Everything, or all that concerns the strategy of this name. `key` names all batches and noise."""
+    started = time.monotonic()
+    chosen = subjects(strategy)
+    if len(chosen) * (checks.CANARY_ERROR + 10 * checks.IDENTITY_ERROR + checks.NOISE_ERROR) > FALSE_ALARM:
+        raise ValueError(f"expected few enough strategies for false alarms below {FALSE_ALARM}, got {len(chosen)}")
+    everything = [check for subject in chosen for check in _strategy_checks(subject, key, quick)]
+    findings = []
+    for check in everything + _engine_checks(key, quick):
+        findings.append(found := check())
+        verdict = "holds" if found.holds else "REFUTED"
+        tell(f"{found.part}, {found.subject}: {found.measured}; claimed {found.claimed}: {verdict}")
+    caught = []
+    for bug in look_for_planted(chosen, key):
+        caught.append(bug)
+        tell(f"planted {bug.bug}, {bug.subject}: {'MISSED' if bug.part is None else f'found by {bug.part}'}")
+    return Audit(tuple(findings), tuple(caught), FALSE_ALARM, round(time.monotonic() - started, 1))
+
+
+def _strategy_checks(subject: Subject, key: str, quick: bool) -> list[Check]:
+    return [
+        partial(checks.canary, subject, key, at_once=QUICK_AT_ONCE if quick else 1),
+        partial(checks.likelihood, subject, key, runs=QUICK_RUNS if quick else FULL_RUNS),
+        partial(checks.noisy, subject, key),
+        # Convolutions take longest.
+        *(
+            partial(checks.neighbours, subject, case, key, everywhere=not (quick and case in ("CNN", "autoencoder")))
+            for case in replay.cases()
+        ),
+    ]
+
+
+def _engine_checks(key: str, quick: bool) -> list[Check]:
+    sizes = accumulation.QUICK_SIZES if quick else accumulation.FULL_SIZES
+    micro_batches = accumulation.MICRO_BATCHES[-1:] if quick else accumulation.MICRO_BATCHES
+    return [
+        partial(checks.coupled_sampler, key),
+        *(partial(checks.accumulated, layer, sizes, micro_batches) for layer in accumulation.LAYERS),
+        *(partial(checks.isolated, case) for case in MODELS),
+        partial(checks.data_keys, key),
+    ]
+
+
+def look_for_planted(chosen: Sequence[Subject], key: str) -> Iterator[Caught]:
+    """Every sighting that concerns these strategies or none, with the plant in place."""
+    by_name = {subject.name: subject for subject in chosen}
+    for plant, part, names in SIGHTINGS:
+        for name in ("the engine",) if names is None else (name for name in names if name in by_name):
+            yield look_for(plant, part, by_name.get(name), f"{key}, planted {plant.__name__}")
+
+
+def look_for(plant: planted.Plant, part: str, subject: Subject | None, key: str) -> Caught:
+    """What `part` says of code with this bug in it."""
+    # Plants that read a strategy's multipliers or first queries read them as the part builds it.
+    nu, batch_size = (canaries.NU, canaries.BATCH_SIZE) if part == "canary" else (1.0, 20)
+    with plant((subject or subjects()[0]).build(nu, batch_size)):
+        found = _fastest(part, subject, key)()
+    what = (plant.__doc__ or "").strip().splitlines()[0]
+    name = found.subject if subject is None else subject.name
+    return Caught(plant.__name__, name, None if found.holds else part, found.measured, what)
+
+
+def _fastest(part: str, subject: Subject | None, key: str) -> Check:
+    """A check of this part that takes least time."""
+    if subject is None:
+        engine = {
+            "accumulation": partial(checks.accumulated, "convolution", [4096], accumulation.MICRO_BATCHES),
+            "isolation": partial(checks.isolated, "odd widths"),
+            "keys": partial(checks.data_keys, key),
+        }
+        return engine[part]
+    strategies = {
+        "canary": partial(checks.canary, subject, key, at_once=canaries.AT_ONCE),
+        "identity": partial(checks.likelihood, subject, key, runs=QUICK_RUNS),
+        "noise": partial(checks.noisy, subject, key),
+        "replay": partial(checks.neighbours, subject, "empty batches", key, everywhere=False),
+    }
+    return strategies[part]

@@ -1,0 +1,228 @@
+"""Two neighbouring data sets under identical keys (the "Re:cord-play" audit): what differs, and by how much.
+
+The first world trains on a data set, the second on the same with one example more. Batches and noise have the same
+keys, and what the first world released is played to the second one's updates: parameters and state stay equal, as in
+the definition of adaptive composition. Then at every step
+
+- control flow is equal: the same queries, shapes, releases, and as many numbers drawn from each generator. One that
+  depends on the examples would leak past the noise, and nobody would have accounted for it;
+- parameters and state are equal after it, bit for bit: whatever an update reads besides what was released, a sum
+  without its noise for example, would make them differ;
+- every sum that `release` is given moves by at most its bound, and all of them together by
+  sqrt(sum_k (|difference_k| / (z_k bound_k))^2) <= (1 + `rounding`) / nu. No statistics: this holds or does not.
+
+The coupling. The sampler draws gaps between members, so that an example inserted in the middle realigns who is drawn
+after it: equal keys would compare batches that differ by many examples. That is no leak, only a useless pairing of two
+equally likely batches. Here the others are drawn by the real sampler on the smaller data set in both worlds, and the
+canary joins every batch, wherever it stands. At the end of the data set the real sampler does this by itself, which
+`sampler_is_coupled` checks: the same uniforms, at the same rate, draw the same others.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dp_bench.mechanism import sampling
+from dp_bench.mechanism.rng import rng
+from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.rounding import rounding, summation
+from dp_bench.strategies import Strategy
+from dp_bench.tasks import TASKS
+from dp_bench.testing.cases import same
+from dp_bench.testing.harness import Harness, Intercepted, Losses, linear_losses
+
+CANARIES = {"like the others": 1.0, "10,000 times as large": 1e4, "infinite": math.inf, "NaN": math.nan}
+POSITIONS = {"start": 0.0, "middle": 0.5, "end": 1.0}
+
+
+class Case(NamedTuple):
+    """A model and data of its kind: `data(n, generator)` makes inputs and targets of n examples."""
+
+    build: Callable[[], nn.Module]
+    losses: Losses
+    data: Callable[[int, torch.Generator], tuple[Tensor, Tensor]]
+    examples: int
+    batch_size: int
+    steps: int
+    micro_batch: int = 8  # so that a batch has several
+
+
+def _images(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    return torch.rand(n, 1, 28, 28, generator=generator), torch.randint(10, (n,), generator=generator)
+
+
+def _pictures(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    images, _ = _images(n, generator)
+    return images, images
+
+
+def _texts(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    return torch.randn(n, 5 * 50, generator=generator), torch.randint(4, (n,), generator=generator)
+
+
+def _rows(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    return torch.randn(n, 4, generator=generator), torch.ones(n, 1)
+
+
+def _odd_rows(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    return torch.randn(n, 7, generator=generator), torch.randn(n, 3, generator=generator)
+
+
+def _odd() -> nn.Module:
+    """Where torch rounds a row by its place, and the last elements by another function."""
+    return nn.Sequential(nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def _small() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 1, bias=False))
+
+
+@functools.cache
+def cases() -> dict[str, Case]:
+    """By name. The last ones are batches of so many examples that one more is summed in another precision."""
+    cnn, autoencoder = TASKS["mnist"].recipe(), TASKS["fashion_mnist"].recipe()
+    bag_of_words = TASKS["ag_news"].recipe({"words": 5})
+    texts, small = (bag_of_words.build, bag_of_words.losses, _texts), (_small, linear_losses, _rows)
+    found = {
+        "bag of words": Case(*texts, examples=64, batch_size=16, steps=3),
+        "CNN": Case(cnn.build, cnn.losses, _images, examples=24, batch_size=8, steps=2),
+        "autoencoder": Case(autoencoder.build, autoencoder.losses, _pictures, examples=24, batch_size=8, steps=2),
+        "odd widths": Case(_odd, linear_losses, _odd_rows, examples=24, batch_size=8, steps=2),
+        # Most batches have no example or one.
+        "empty batches": Case(*small, examples=50, batch_size=1, steps=30),
+    }
+    for n in precision_changes(up_to=10_000):
+        found[f"{n:,} and 1 examples"] = Case(*small, n, batch_size=n + 1, steps=1, micro_batch=_MICRO_BATCH)
+    return found
+
+
+_MICRO_BATCH = 128
+
+
+def precision_changes(up_to: int) -> list[int]:
+    """Sizes n at which n + 1 examples are summed in another precision: the first of each kind."""
+    ways = [summation(n, _MICRO_BATCH) for n in range(1, up_to + 2)]
+    found: dict[tuple[str, str], int] = {}
+    for n, (way, larger) in enumerate(itertools.pairwise(ways), start=1):
+        if (way.products, way.totals) != (larger.products, larger.totals):
+            found.setdefault((larger.products, larger.totals), n)
+    return list(found.values())
+
+
+class Step(NamedTuple):
+    """What a step consists of, but for its released values."""
+
+    queries: Sequence[Query]
+    sums: dict[str, Tensor]  # as `release` was given them
+    released: Released
+    flow: tuple[Any, ...]  # everything that must be equal in both worlds
+
+
+class Replayed(NamedTuple):
+    """`influence`: how far all sums moved together at most, in units of 1/nu, and how far they may; `flow`: where
+    control flow differs."""
+
+    influence: float
+    allowed: float
+    flow: str | None
+    state: str | None  # after which step parameters or state differ
+
+
+class _World(Harness):
+    """Training whose steps are recorded, and played to by another world's record."""
+
+    def __init__(self, strategy: Strategy[Any], case: Case, data: tuple[Tensor, Tensor], name: str) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            module = case.build()
+        super().__init__(strategy, module, case.losses, *data, name, case.micro_batch)
+        self.strategy = Intercepted(strategy, self._record)
+        self.wrapped = strategy
+        self.steps: list[Step] = []
+        self.played: Sequence[Step] = ()
+        self.inserted: int | None = None  # where the canary stands, if it is here
+        self._last: dict[str, Tensor] = {}
+
+    def _draw(self) -> Tensor:
+        if self.inserted is None:
+            return super()._draw()
+        here = self.train_x
+        self.train_x = here[1:]  # as many as without the canary: only their number is read
+        members = super()._draw()
+        self.train_x = here
+        members = members + (members >= self.inserted)
+        return torch.cat([members, members.new_tensor([self.inserted])]).sort().values
+
+    def _sums(self, queries: Sequence[Query], noise_multiplier: float | None = None) -> dict[str, Tensor]:
+        self._last = super()._sums(queries, noise_multiplier)
+        return self._last
+
+    def _record(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
+        queries = self.wrapped.queries(state)
+        flow = (
+            [(q.name, q.kind, float(q.bound), q.noise_multiplier) for q in queries],
+            {name: value.shape for name, value in self._last.items()},
+            {name: (value.shape, value.dtype) for name, value in released.items()},
+            self.batches.state(),
+            self.noise.state(),
+        )
+        self.steps.append(Step(queries, {n: v.clone() for n, v in self._last.items()}, released, flow))
+        played = self.played[len(self.steps) - 1].released if self.played else released
+        return self.wrapped.update(state, params, played)
+
+
+def replay(strategy: Strategy[Any], case: Case, canary: float, position: float, name: str) -> Replayed:
+    """A run with and without an example, `canary` times as large as those of its kind, at this place (from 0 to 1)."""
+    inputs, targets = case.data(case.examples + 1, torch.Generator().manual_seed(0))
+    place = round(position * case.examples)
+    others = torch.arange(case.examples + 1) != place
+    inputs[place] *= canary
+    without = _World(strategy, case, (inputs[others], targets[others]), name)
+    joined = _World(strategy, case, (inputs, targets), name)
+    joined.inserted = place
+    differs = None
+    for step in range(case.steps):
+        without.advance()
+        joined.played = without.steps
+        joined.advance()
+        if differs is None and not _equal(without, joined):
+            differs = f"after step {step}"
+    pairs = list(zip(without.steps, joined.steps, strict=True))
+    flows = [f"step {i}: {a.flow} without, {b.flow} with it" for i, (a, b) in enumerate(pairs) if a.flow != b.flow]
+    nu = strategy.noise_multiplier
+    allowed = 1 + rounding(pairs[0][0].queries, nu)
+    return Replayed(max(_moved(a, b, nu) for a, b in pairs), allowed, flows[0] if flows else None, differs)
+
+
+def _equal(*worlds: _World) -> bool:
+    """Whether both have the same parameters and state, bit for bit."""
+    return same(*((world.model.params, *world.state) for world in worlds))
+
+
+def _moved(without: Step, joined: Step, nu: float) -> float:
+    """The larger of nu sqrt(sum_k (r_k / z_k)^2) and any r_k, the distance of two sums over their query's bound."""
+    joint, largest = 0.0, 0.0
+    for query in without.queries:
+        difference = without.sums[query.name].double() - joined.sums[query.name].double()
+        ratio = float(difference.norm() / query.bound)
+        joint += (ratio / query.noise_multiplier) ** 2
+        largest = max(largest, ratio)
+    moved = max(nu * math.sqrt(joint), largest)
+    return moved if math.isfinite(moved) and all(v.isfinite().all() for v in joined.sums.values()) else math.inf
+
+
+def sampler_is_coupled(name: str, examples: int = 1000, rate: float = 0.05, batches: int = 200) -> bool:
+    """Whether one example more at the end, under the same key and rate, leaves all others' membership as it is."""
+    for i in range(batches):
+        key = f"{name}, batch {i}"
+        smaller, larger = (sampling.poisson(n, rate, rng(key, "batches")) for n in (examples, examples + 1))
+        if not torch.equal(smaller, larger[larger < examples]):
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""One run: trained, checkpointed, resumed, finished."""

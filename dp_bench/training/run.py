@@ -1,0 +1,256 @@
+"""Carrying a run through to its result: start or resume, evaluate and save every 50 steps, finish once."""
+
+import contextlib
+import ctypes
+import math
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from dp_bench.data.tensors import Dataset
+from dp_bench.errors import invalid
+from dp_bench.experiment.record import Evaluation, RunResult, UsedData
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.store import RunFolder, metrics_digest, model_name
+from dp_bench.privacy.accounting import epsilon_curve
+from dp_bench.privacy.allocators import Rung
+from dp_bench.privacy.checks import check_allocation
+from dp_bench.privacy.guarantee import guarantee
+from dp_bench.tasks import TASKS
+from dp_bench.training.background import Submit, background_writer
+from dp_bench.training.progress import Show
+from dp_bench.training.trainer import Training
+
+_SOURCES = ("dp_bench", "conf", "hydra_plugins", "pyproject.toml", "constraints.txt")  # what a result may depend on
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
+
+
+class Folder(Protocol):
+    """Where training keeps what it has: on disk, a `RunFolder`; of a selection's trials, in memory."""
+
+    def checkpoint(self) -> bytes | None: ...
+    def write_spec(self) -> None: ...
+    def write_checkpoint(self, payload: bytes) -> None: ...
+    def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None: ...
+    def write_provenance(self, facts: Mapping[str, Any]) -> None: ...
+    def keep_model(self, name: str, payload: bytes) -> None: ...
+    def drop_model(self, name: str) -> None: ...
+
+
+def run(
+    spec: RunSpec, root: Path, dataset: Dataset, progress: Show, keep: str = "none", rung: int | None = None
+) -> RunResult | None:
+    """The result of a run: read if it is finished, else trained. None if it is running in another process.
+
+    Of a grid that is halved, a run is trained to the end of a `rung`. Unless that is the last one it is not finished:
+    its checkpoint stays, and the result is what it will be if the run is stopped there.
+    """
+    rungs = spec.allocation.rungs if spec.allocation else ()
+    if (rung is None) != (not rungs):
+        raise ValueError(f"rung: expected one of {len(rungs)}, got {rung}")
+    if spec.winner_only:
+        raise ValueError("selection: expected its search, which keeps the winner only, got one of its trials")
+    stop = None if rung is None or rung == len(rungs) - 1 else rung
+    folder = RunFolder(root, spec)
+    if spec.allocation is not None and not folder.done:
+        check_allocation(spec.allocation)  # before anything is written
+    with folder.claimed() as ours:
+        if not ours:
+            return None
+        folder.check_spec()
+        result = folder.result()
+        if result is None and stop is not None:
+            if (reached := folder.rung(stop)) is not None:
+                return reached
+            stopped = _stopped(_train(spec, folder, dataset, progress, keep, rungs[stop].step), rungs, stop)
+            folder.write_rung(stop, stopped)
+            return stopped
+        if result is None:
+            result = _train(spec, folder, dataset, progress, keep, spec.steps)
+            folder.finish(result)
+        folder.drop_checkpoint()
+        return result
+
+
+def run_trial(spec: RunSpec, folder: Folder, dataset: Dataset, keep: str) -> RunResult:
+    """One trial of a selection, from its first step to its last; `folder` keeps it to itself."""
+    return _train(spec, folder, dataset, lambda step, row: None, keep, spec.steps)
+
+
+def _stopped(result: RunResult, rungs: Sequence[Rung], rung: int) -> RunResult:
+    """As a run has it that ends with this rung. Its epsilon remains that of a whole run, which is more."""
+    step = rungs[rung].step
+    where = f"stopped at rung {rung + 1} of {len(rungs)}, step {step} of {rungs[-1].step}"
+    if result.diverged:
+        return replace(result, reason=f"{result.reason}; {where}", steps_charged=step)
+    return replace(result, status="stopped", reason=where, steps_charged=step)
+
+
+def _train(spec: RunSpec, folder: Folder, dataset: Dataset, progress: Show, keep: str, until: int) -> RunResult:
+    started = time.time()
+    device = prepare_device(spec)
+    training = Training(spec, dataset, device)
+    evaluated = [*range(0, spec.steps, spec.train.evaluate_every), spec.steps]
+    epsilons = dict(zip(evaluated, _epsilons(spec, evaluated), strict=True))
+    saved = folder.checkpoint()
+    with background_writer() as submit:
+
+        def evaluate() -> None:
+            training.evaluate(epsilons[training.step])
+            save(training, folder, submit, keep)
+            progress(training.step, training.rows[-1])
+
+        if saved is not None:
+            training.resume(saved)
+            folder.write_metrics(training.rows)
+            progress(training.step, training.rows[-1])
+        else:
+            folder.write_spec()
+            evaluate()
+        diverged = training.divergence()
+        while training.step < until and diverged is None:
+            training.advance()
+            progress(training.step, None)
+            if training.step in epsilons:
+                evaluate()
+                diverged = training.divergence()
+    folder.write_metrics(training.rows)
+    folder.write_provenance(_provenance(training, started))
+    return _result(spec, training)
+
+
+def save(training: Training, folder: Folder, submit: Submit, keep: str = "none") -> None:
+    """The state as it is now, and models if they are kept; written in the background."""
+    checkpoint, rows = training.checkpoint(), list(training.rows)
+    best = rows[-1] is _best(training)
+    name = {"all": model_name(training.step), "best": "best" if best else None}.get(keep)
+    model = training.parameters() if name else b""
+
+    def write() -> None:
+        # Models after the checkpoint before them, which has the key of their noise, and before the one that follows: a
+        # kill in between only writes the same bytes again.
+        if name:
+            folder.keep_model(name, model)
+        if best and keep != "best":  # an earlier session may have kept one, which now is not the best
+            folder.drop_model("best")
+        folder.write_checkpoint(checkpoint)
+        folder.write_metrics(rows, durable=False)  # the checkpoint has them too
+
+    submit(write)
+
+
+def _best(training: Training) -> dict[str, Any]:
+    """The first of the best rows on the test set: the paper's choice, optimistic and not accounted for."""
+    task = TASKS[training.spec.dataset.name]
+    best = training.rows[0]
+    for row in training.rows[1:]:
+        if task.better(row[task.metric], best[task.metric]):
+            best = row
+    return best
+
+
+def _result(spec: RunSpec, training: Training) -> RunResult:
+    task = TASKS[spec.dataset.name]
+    first, last, best = training.rows[0], training.rows[-1], _best(training)
+    reason = training.divergence()
+    if reason is None and task.better(first[task.metric], last[task.metric]):
+        reason = "the metric is worse than at step 0"
+    allocation = spec.allocation
+    return RunResult(
+        digest=spec.digest(),
+        status="finished" if reason is None else "diverged",
+        reason=reason,
+        metric=task.metric,
+        metrics_sha256=metrics_digest(training.rows),
+        best=Evaluation(best["step"], _plain(best[task.metric])),
+        final=Evaluation(last["step"], _plain(last[task.metric])),
+        # A run that stopped early was allowed to go on: it is charged all its steps.
+        steps_charged=spec.steps if allocation else 0,
+        epsilon_run=allocation.epsilon_run if allocation else None,
+        epsilon_grid=allocation.epsilon_grid if allocation else None,
+        no_guarantee=guarantee(allocation, spec.source.train_rows).words if allocation else None,
+        delta=spec.privacy.delta if spec.privacy else None,
+        accountant=spec.privacy.accountant if spec.privacy else None,
+        source=UsedData(spec.source.kind, spec.source.where, list(spec.source.caveats)),
+    )
+
+
+def _epsilons(spec: RunSpec, steps: list[int]) -> list[float]:
+    allocation = spec.allocation
+    if allocation is None:
+        return [math.inf] * len(steps)
+    budget = allocation.budget
+    # Of the rows that batches are drawn from, also where the steps and the noise are those of a larger set.
+    sampling = replace(allocation.sampling, dataset_size=spec.source.train_rows)
+    return epsilon_curve(budget.accountant, allocation.noise_multiplier, sampling, steps, budget.delta)
+
+
+def check_device(wanted: str) -> None:
+    """Refuse a device that this machine does not have."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise invalid("device", "a CUDA device for device=cuda", "none", "use device=auto or device=cpu")
+
+
+def prepare_device(spec: RunSpec) -> torch.device:
+    """The device that was asked for, set up so that the same spec gives the same bits."""
+    wanted = spec.machine.device
+    check_device(wanted)
+    torch.set_num_threads(spec.machine.threads)
+    _keep_freed_memory()
+    device = torch.device("cuda" if wanted == "auto" and torch.cuda.is_available() else wanted.replace("auto", "cpu"))
+    if device.type == "cuda":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    return device
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc reuse what a step frees: pages given back to the system are cleared again at every step."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library manages memory in its own way
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 2**25)
+        mallopt(_M_TRIM_THRESHOLD, 2**30)
+
+
+def _provenance(training: Training, started: float) -> dict[str, Any]:
+    """Where and how, for a reader's eyes: nothing here is compared."""
+    return {
+        "dp_bench": metadata.version("dp_bench"),
+        "commit": source_commit(),
+        "packages": {p: metadata.version(p) for p in ("torch", "numpy", "dp-accounting", "opacus", "hydra-core")},
+        "python": platform.python_version(),
+        "host": platform.node(),
+        "processor": platform.processor() or platform.machine(),
+        "machine": training.machine(),
+        "source": {"where": training.spec.source.where, "checksums": training.spec.source.checksums},
+        "seconds_of_last_session": round(time.time() - started, 1),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def source_commit(source_tree: Path = Path(__file__).parents[2]) -> str | None:
+    """The commit of the source tree, "+" if it was changed since; None for an installed package."""
+    if not (source_tree / "pyproject.toml").exists():  # installed, perhaps below another project's repository
+        return None
+    # A new strategy or configuration file is a change as well, hence status and not diff.
+    status = ["status", "--porcelain", "--", *_SOURCES]
+    try:
+        commit, changes = (_git(source_tree, *words) for words in (["rev-parse", "HEAD"], status))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + "+" * bool(changes)
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(folder), *words]  # a look must not be in anyone's way
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,221 @@
+"""Training one run: a pure function of its spec and the data, and the same for every strategy."""
+
+import contextlib
+import io
+import json
+import math
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from dp_bench.data.tensors import Dataset
+from dp_bench.errors import invalid
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.mechanism import sampling
+from dp_bench.mechanism.clipping import FlatModel, clipped_sums, gather
+from dp_bench.mechanism.noise import release
+from dp_bench.mechanism.rng import initial_weights, rng
+from dp_bench.privacy.query import LONGEST_NORM, SHORTEST_NORM, Query, joint_sensitivity, multipliers_suffice
+from dp_bench.tasks import TASKS
+
+_CHUNK = 100  # examples evaluated at once
+_ARITHMETIC = 10  # raise it when the same spec comes to give other bits: no run may change half-way
+
+
+class Training:
+    """The state of a run between two steps; `checkpoint` and `resume` carry all of it."""
+
+    def __init__(self, spec: RunSpec, dataset: Dataset, device: torch.device) -> None:
+        self.spec = spec
+        self.recipe = TASKS[spec.dataset.name].recipe(spec.task_options)
+        self.strategy = spec.build_strategy()
+        self.device = device
+        self.train_x, self.train_y = dataset.train_x.to(device), dataset.train_y.to(device)
+        self.test_x, self.test_y = dataset.test_x.to(device), dataset.test_y.to(device)
+        self.model = FlatModel(self._initial_module(), device)
+        self.state = self.strategy.init(self.model.params)
+        self.step = 0
+        self.rows: list[dict[str, Any]] = []  # one an evaluation
+        self.key = noise_key(spec) if spec.seeding == "named" else secrets.token_hex(32)
+        self._open_generators()
+
+    def _initial_module(self) -> torch.nn.Module:
+        with torch.random.fork_rng(devices=[]):  # torch initialises layers from its global generator
+            torch.set_rng_state(initial_weights(self.spec.seed).get_state())
+            return self.recipe.build()
+
+    def _open_generators(self) -> None:
+        self.batches = rng(self.key, "batches")
+        self.noise = rng(self.key, "noise", self.device)
+
+    def advance(self) -> None:
+        """One step. Nothing of the batch leaves it but what `release` returns."""
+        if self.step == 0:
+            self._refuse_overspending()
+        queries, nu = self.strategy.queries(self.state), self.strategy.noise_multiplier
+        sums, dtype = self._sums(queries, nu), self.model.params.dtype
+        batch_size = self.spec.train.batch_size
+        released = release(sums, queries, batch_size, self.noise, dtype, noise_multiplier=nu)
+        params, self.state = self.strategy.update(self.state, self.model.params, released)
+        self.model.params.copy_(params)
+        self.step += 1
+
+    def _refuse_overspending(self) -> None:
+        """A strategy that needs the engine's joint bound to stay within nu is not what it says; the data play no part.
+
+        Multipliers that compose to nu suffice (NoDP's are 0, and so is its nu); others are tried on a grid of norms. On
+        the host, with the first state of a model of one parameter: no step waits for a device.
+        """
+        queries, nu = self.strategy.queries(self.strategy.init(torch.zeros(1))), self.strategy.noise_multiplier
+        if nu == 0 or multipliers_suffice(queries, nu):
+            return
+        ends = math.log10(SHORTEST_NORM), math.log10(LONGEST_NORM)
+        norms = torch.logspace(*ends, 2000, dtype=torch.float64)
+        if not joint_sensitivity(queries, norms) <= (1 + 1e-6) / nu:
+            raise RuntimeError(f"{self.spec.strategy}'s queries {queries} spend more than its noise multiplier allows")
+
+    def _sums(self, queries: Sequence[Query], noise_multiplier: float | None = None) -> dict[str, torch.Tensor]:
+        """Over a fresh batch; one example's contributions bounded jointly if there is a noise multiplier for all."""
+        members = self._draw().to(self.device)
+        return clipped_sums(
+            self.model,
+            self.recipe.losses,
+            gather(self.train_x, members),
+            gather(self.train_y, members),
+            queries,
+            self.spec.machine.micro_batch,
+            examples=len(members),
+            noise_multiplier=noise_multiplier,
+        )
+
+    def _draw(self) -> torch.Tensor:
+        return sampling.draw(self.spec.sampling, len(self.train_x), self.spec.train.batch_size, self.batches)
+
+    def evaluate(self, epsilon: float) -> None:
+        """A row of the metrics, from released quantities only: the training loss is private."""
+        metric = mean_score(self.model.module, self.recipe.scores, self.test_x, self.test_y)
+        trajectory = {name: float(value) for name, value in self.strategy.trajectory(self.state).items()}
+        row = {
+            "step": self.step,
+            TASKS[self.spec.dataset.name].metric: metric,
+            "clip": trajectory.pop("clip", math.inf),
+            "lr": trajectory.pop("lr", math.nan),
+            "epsilon": epsilon,
+        }
+        if taken := sorted(row.keys() & trajectory.keys()):
+            raise RuntimeError(f"{self.spec.strategy}'s trajectory has an entry {taken[0]}, which is a column already")
+        self.rows.append({**row, **trajectory})
+
+    def divergence(self) -> str | None:
+        """The reason this run has diverged, or None. Checked after each evaluation."""
+        row = self.rows[-1]
+        if not bool(self.model.params.isfinite().all()):
+            return "parameters are not finite"
+        if not math.isfinite(row[TASKS[self.spec.dataset.name].metric]):
+            return "the test metric is not finite"
+        trajectory = self.strategy.trajectory(self.state)
+        if "lr" in trajectory and not math.isfinite(row["lr"]):
+            return f"the step size is {row['lr']}"
+        if "clip" in trajectory and self.strategy.private and not 0 < row["clip"] < math.inf:
+            return f"the clipping threshold is {row['clip']}"
+        return None
+
+    def checkpoint(self) -> bytes:
+        content = {
+            "digest": self.spec.digest(),
+            "machine": self.machine(),
+            "step": self.step,
+            "params": self.model.params,
+            "state": self.state._asdict(),
+            "rows": self.rows,
+            "key": self.key,
+            "batches": self.batches.state(),
+            "noise": self.noise.state(),
+        }
+        with _without_checksums():
+            return _bytes(content)
+
+    def resume(self, payload: bytes) -> None:
+        saved = torch.load(io.BytesIO(payload), weights_only=True, map_location=self.device)
+        if saved["digest"] != self.spec.digest():
+            raise invalid(str(self.spec.folder), "its own checkpoint", "another protocol's", "move the folder away")
+        # A secure run that starts over draws other noise: what the first attempt released stays released.
+        spent = " (seed=secure: starting over spends the budget again)" if self.spec.seeding == "secure" else ""
+        for name, ours in self.machine().items():
+            if (theirs := saved["machine"].get(name)) != ours:
+                raise invalid(
+                    str(self.spec.folder),
+                    f"a checkpoint made with {name} = {ours}, as its bits would change half-way",
+                    theirs,
+                    f"resume with the latter, or delete its checkpoint{spent}",
+                )
+        self.step, self.rows, self.key = saved["step"], saved["rows"], saved["key"]
+        self.model.params.copy_(saved["params"])
+        self.state = type(self.state)(**saved["state"])
+        self.batches.restore(saved["batches"])
+        self.noise.restore(saved["noise"])
+
+    def machine(self) -> dict[str, Any]:
+        """What the bits depend on besides the protocol."""
+        return {
+            "arithmetic": _ARITHMETIC,
+            "device": self.device.type,
+            "threads": self.spec.machine.threads,
+            "micro_batch": self.spec.machine.micro_batch,
+            "torch": str(torch.__version__),
+            "cpu": torch.backends.cpu.get_cpu_capability(),
+        }
+
+    def parameters(self) -> bytes:
+        """The model alone, for use elsewhere: `module.load_state_dict(torch.load(file))`."""
+        # Copies: a view would bring along all of the flat tensor.
+        copies = {
+            name: tensor.cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in self.model.module.state_dict().items()
+        }
+        return _bytes(copies)
+
+
+@torch.inference_mode()
+def mean_score(
+    module: torch.nn.Module,
+    scores: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+) -> float:
+    """Over a whole set, in chunks that fit the cache."""
+    total = torch.zeros((), dtype=torch.float64, device=inputs.device)
+    for x, y in zip(inputs.split(_CHUNK), targets.split(_CHUNK), strict=True):
+        x = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+        total += scores(module(x), y).double().sum()
+    return float(total / len(inputs))
+
+
+def noise_key(spec: RunSpec) -> str:
+    """What batches and noise follow from: the run's name and the data that it is trained on.
+
+    Two training sets under one name would otherwise get the same noise, and the difference of their releases none. Not
+    the whole spec: its digest changes whenever a key is added to it, and the noise of every run would.
+    """
+    source = spec.source
+    identity = [str(spec.folder), source.kind, source.train_rows, sorted(source.checksums.items())]
+    return json.dumps([*identity, *(path for path in (spec.strategy_path, spec.task_path) if path)])
+
+
+@contextlib.contextmanager
+def _without_checksums() -> Iterator[None]:
+    """torch's take half of its time, and the store adds a stronger one."""
+    usual = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        yield
+    finally:
+        torch.serialization.set_crc32_options(usual)
+
+
+def _bytes(content: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()

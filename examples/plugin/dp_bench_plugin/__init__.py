@@ -1,0 +1,1 @@
+"""A strategy and a task for dp_bench."""

@@ -1,0 +1,52 @@
+"""Tables on a terminal and elsewhere, names without variants, curves in one line."""
+
+import io
+import math
+
+import pytest
+
+from dp_bench.sweep.terminal import as_lines, console, plain_table, print_table, rich_table, short_names, sparkline
+
+HEADINGS = ("data set", "k", "best")
+ROWS = [["mnist", "5", "91.2"], ["[red]mine[/red]", "7", "-"]]
+
+
+def test_without_a_terminal_lines_are_plain() -> None:
+    file = io.StringIO()
+    print_table(HEADINGS, ROWS, file)
+    assert file.getvalue().splitlines() == plain_table(HEADINGS, ROWS)
+    assert "\x1b" not in file.getvalue()
+    assert plain_table(HEADINGS, ROWS)[1].split() == ["mnist", "5", "91.2"]
+    assert as_lines(HEADINGS, ROWS) == plain_table(HEADINGS, ROWS)
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_a_terminal_has_colors_unless_no_color_says_no(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1") if no_color else monkeypatch.delenv("NO_COLOR", raising=False)
+    file = io.StringIO()
+    shown = console(file)
+    shown.print(rich_table(("grid", "failed"), [["mnist", "3"]]))
+    assert ("\x1b[31m" in file.getvalue()) is not no_color
+    shown.print(rich_table(HEADINGS, ROWS))
+    assert "[red]mine[/red]" in file.getvalue(), "a name is no markup"
+
+
+def test_names_say_no_more_of_a_variant_than_tells_grids_apart() -> None:
+    long = "quick/dataset.limit=6000,train.epochs=1.6/mnist/online/k5/eps3"
+    assert short_names([long]) == {long: "mnist/online/k5/eps3"}
+    other = "quick/dataset.limit=6000,strategy.momentum=0,train.epochs=1.6/mnist/online/k5/eps3"
+    assert list(short_names([long, other]).values()) == [
+        "mnist/online/k5/eps3",
+        "mnist (strategy.momentum=0)/online/k5/eps3",
+    ]
+    assert len(set(short_names(["paper/default/a/b/k5/eps3", "quick/default/a/b/k5/eps3"]).values())) == 2
+
+
+def test_sparkline() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([1, math.nan, 2]) == "▁ █"
+    assert sparkline([]) == sparkline([math.inf]) == ""
+    assert len(sparkline(list(range(1000)))) == 60

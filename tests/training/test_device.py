@@ -1,0 +1,43 @@
+"""A step on a device that is not the CPU, as far as that can be seen without one.
+
+Tensors of torch's meta device have shapes and no values: whatever asks for a value, which on a GPU would wait for it,
+is an error there.
+"""
+
+import pytest
+import torch
+from running import data_of, smoke
+
+from dp_bench.mechanism import rng as rng_module
+from dp_bench.strategies import STRATEGIES
+from dp_bench.training.trainer import Training
+
+META = torch.device("meta")
+DATASETS = ["mnist", "fashion_mnist", "ag_news"]
+pytestmark = pytest.mark.usefixtures("without_data")
+
+
+class ShapesOnly:
+    """The generator of a device that has no generator."""
+
+    def __init__(self, key: bytes, device: torch.device) -> None:
+        self.device = device
+
+    def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(size, dtype=dtype, device=self.device)
+
+
+ON_THE_HOST = {"dc_sgd_e", "dc_sgd_p"}  # they search the next threshold by released counts, which must be read
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name not in ON_THE_HOST])
+def test_no_step_waits_for_the_device(dataset: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rng_module, "_PhiloxRng", ShapesOnly)
+    spec = smoke(strategy, f"dataset={dataset}")[0]
+    training = Training(spec, data_of(spec), META)
+    for _ in range(2):
+        training.advance()
+    assert training.model.params.device == META
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        float(training.model.params.sum())  # so that it would be noticed
