@@ -28,8 +28,9 @@ from contenders import SGEMM
 from options import add_threads, parser
 from targets import Judged, judged_rest, judged_steps, targets_table
 
-from dp_bench.cache import write_atomically
-from dp_bench.report.table import Table, markdown
+from dp_bench.files.atomic import write_atomically
+from dp_bench.report.render.markdown import markdown
+from dp_bench.report.table import Column, Table
 
 
 def measure(models: Sequence[str], threads: Sequence[int], repetitions: int, out: Path) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
         Table(
             "growth",
             "Online, one thread: exponent of a step's time; and of the time to collect runs for a report",
-            ("model", "against", "sizes", "ms", "exponent", "of the last two"),
+            ("model", "against", "sizes", "ms", Column("exponent", "number"), Column("of the last two", "number")),
             tuple(
                 (
                     g["model"],
@@ -109,12 +110,11 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
                 )
                 for g in results["growth"]
             ),
-            text_columns=frozenset({0, 1, 2, 3}),
         ),
         Table(
             "together",
             "Online: throughput of two processes of one thread over that of one; sgemm's for comparison",
-            ("model", "ratio", "lowest", "highest"),
+            ("model", *(Column(heading, "number") for heading in ("ratio", "lowest", "highest"))),
             tuple(
                 (t["model"], *(f"{value:.2f}" for value in (t["ratio"], min(t["ratios"]), max(t["ratios"]))))
                 for t in results["together"]
@@ -127,7 +127,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
         cells = (step.number(whole[column]) for column in columns)
         headings = ("seconds", "step, ms", "evaluation, ms", "checkpoint, ms", "run / parts", "share of checkpoints")
         caption += f"{whole['evaluations']} evaluations and checkpoints"
-        tables.append(Table("whole_run", caption, headings, (tuple(cells),), text_columns=frozenset()))
+        tables.append(Table("whole_run", caption, [Column(heading, "number") for heading in headings], [tuple(cells)]))
     return tables
 
 

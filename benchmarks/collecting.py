@@ -18,14 +18,14 @@ from typing import Any
 from growth import fitted
 from options import positive
 
-from dp_bench import grid
-from dp_bench.config import GridConfig
+from dp_bench.experiment import grid
+from dp_bench.experiment.config import GridConfig
+from dp_bench.experiment.resolve import axes_of
 from dp_bench.report.collect import collect
-from dp_bench.spec import axes_of
 from dp_bench.tasks import TASKS
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from report_helpers import made_up_spec, write_run
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+from report_helpers import synthetic_spec, write_run
 
 REPETITIONS = 5
 RUNS = (1000, 2000, 4000)
@@ -48,7 +48,7 @@ def _store(root: Path, size: int) -> Path:
     for i in range(size):
         seed, cell = divmod(i, len(cells))
         epsilon, point = cells[cell]
-        write_run(root, made_up_spec("mnist", "fixed_threshold", 9, float(epsilon), seed, **point), values)
+        write_run(root, synthetic_spec("mnist", "fixed_threshold", 9, float(epsilon), seed, **point), values)
     return root
 
 

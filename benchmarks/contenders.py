@@ -12,18 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from dp_bench import sampling, streams
-from dp_bench.config import Config, DatasetConfig
-from dp_bench.cost import made_up
 from dp_bench.data import Source
-from dp_bench.engine import FlatModel
-from dp_bench.engine.flat import shaped
-from dp_bench.engine.layers import FlattenChannelsLast
-from dp_bench.models import Recipe, recipe
-from dp_bench.run import prepare_device
-from dp_bench.spec import Machine, RunSpec
+from dp_bench.experiment.config import Config, DatasetConfig
+from dp_bench.experiment.spec import Machine, RunSpec
+from dp_bench.mechanism import sampling
+from dp_bench.mechanism.clipping import FlatModel
+from dp_bench.mechanism.clipping.flat import shaped
+from dp_bench.mechanism.clipping.layers import FlattenChannelsLast
+from dp_bench.mechanism.rng import rng
+from dp_bench.sweep.step_times import synthetic
 from dp_bench.tasks import TASKS
-from dp_bench.training import Training
+from dp_bench.tasks.base import Recipe
+from dp_bench.training.run import prepare_device
+from dp_bench.training.trainer import Training
 
 DATASETS = {task.model: name for name, task in TASKS.items()}
 REAL_ROWS = {"cnn": 60_000, "autoencoder": 60_000, "bag_of_words": 120_000}
@@ -53,7 +54,7 @@ def build(job: Job) -> Step:
 def plain(job: Job) -> Step:
     """The idiomatic non-private loop over data in memory."""
     way, spec = _recipe(job), spec_for(job, "no_dp")
-    data = made_up(spec, spec.source.train_rows)
+    data = synthetic(spec, spec.source.train_rows)
     model = _idiomatic(way)
     optimiser = _sgd(model)
 
@@ -111,9 +112,9 @@ def same_layout(job: Job, noises: int = 0) -> Step:
     """With `noises` vectors of torch's own normals: a step that draws as many can hardly be faster."""
     spec = spec_for(job, "no_dp")
     prepare_device(spec)
-    data = made_up(spec, spec.source.train_rows)
+    data = synthetic(spec, spec.source.train_rows)
     training = SameLayout(_recipe(job), spec.machine.micro_batch)
-    generator = streams.stream("benchmark", "batches")
+    generator = rng("benchmark", "batches")
 
     def step() -> None:
         members = sampling.poisson(len(data.train_x), job.batch / len(data.train_x), generator)
@@ -127,7 +128,7 @@ def ours(job: Job, strategy: str) -> Step:
     """dp_bench as a run does it, noise and all."""
     spec = spec_for(job, strategy)
     device = prepare_device(spec)
-    training = Training(spec, made_up(spec, spec.source.train_rows), device)
+    training = Training(spec, synthetic(spec, spec.source.train_rows), device)
     training.strategy = replace(training.strategy, noise_multiplier=1.0)
     return training.advance
 
@@ -204,7 +205,7 @@ def spec_for(job: Job, strategy: str) -> RunSpec:
 
 
 def _recipe(job: Job) -> Recipe:
-    return recipe(job.model, words=job.words)
+    return TASKS[DATASETS[job.model]].recipe({"words": job.words})
 
 
 def _sgd(model: nn.Module) -> torch.optim.SGD:
@@ -222,7 +223,7 @@ def _idiomatic(way: Recipe) -> nn.Sequential:
 
 
 def _batch(job: Job) -> tuple[Tensor, Tensor]:
-    data = made_up(spec_for(job, "no_dp"), job.batch)
+    data = synthetic(spec_for(job, "no_dp"), job.batch)
     return data.train_x, data.train_y
 
 

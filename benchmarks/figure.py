@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-import dp_bench.report
-from dp_bench.report import names
+import dp_bench.report.render
+from dp_bench.tasks import TASKS
 
 Rows = Sequence[Mapping[str, Any]]
 
-_STYLE = Path(dp_bench.report.__file__).with_name("dp_bench.mplstyle")
+TITLES = {task.model: task.model_title for task in TASKS.values()} | {"collecting": "collecting results"}
+_STYLE = Path(dp_bench.report.render.__file__).with_name("dp_bench.mplstyle")
 # Okabe and Ito's colours, which the colour-blind can tell apart; names and markers do without.
 _OURS, _BASELINES, _OTHERS = "#0072B2", "#333333", "#D55E00"
 _GROWTH = {
@@ -47,8 +48,8 @@ def draw(rows: Rows, growth: Rows) -> Figure:
         ax.set_visible(False)
     for column, model in enumerate(models):
         here = [row for row in rows if row["model"] == model and row["contender"] != SGEMM]
-        _compare(axes[0][column], here, "ratio_plain", f"{names.model(model)}: time of a step", names_too=column == 0)
-        _compare(axes[1][column], here, "peak_ratio", f"{names.model(model)}: peak memory", names_too=column == 0)
+        _compare(axes[0][column], here, "ratio_plain", f"{TITLES[model]}: time of a step", names_too=column == 0)
+        _compare(axes[1][column], here, "peak_ratio", f"{TITLES[model]}: peak memory", names_too=column == 0)
     for column, against in enumerate(sweeps):
         _grow(axes[2][column], [g for g in growth if g["against"] == against], against)
     marks = [
@@ -108,7 +109,7 @@ def _grow(ax: Axes, growth: Rows, against: str) -> None:
     ax.set_yscale("log")
     for one in growth:
         colour, marker = _GROWTH[one["model"]]
-        label = f"{names.model(one['model'])}, exponent {one['exponent']:.2f}"
+        label = f"{TITLES[one['model']]}, exponent {one['exponent']:.2f}"
         ax.plot(one["sizes"], one["ms"], color=colour, marker=marker, label=label)
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -15,7 +15,7 @@ from contenders import ONLINE, Job
 from options import parser, rounds
 from workers import started
 
-from dp_bench.models import recipe
+from dp_bench.tasks import TASKS
 
 REPETITIONS = 5
 BATCHES = (128, 256, 512, 1024, 2048)
@@ -33,7 +33,7 @@ def parameter_growth(repetitions: int = REPETITIONS, words: Sequence[int] = WORD
     """Of the bag of words, whose parameters are nearly all in its first layer."""
     # Inputs grow with the layer: few rows, so that all of them fit into memory.
     jobs = [Job(ONLINE, "bag_of_words", 1, words=count, rows=6_000) for count in words]
-    sizes = [sum(p.numel() for p in recipe("bag_of_words", words=count).build().parameters()) for count in words]
+    sizes = [sum(p.numel() for p in TASKS["ag_news"].recipe({"words": count}).build().parameters()) for count in words]
     return _growth("bag_of_words", "parameters", sizes, jobs, repetitions)
 
 

@@ -6,14 +6,14 @@ One thread, in this process, under torch's profiler, which slows small operation
 """
 
 import collections
-from dataclasses import replace
 
 import torch
 from contenders import CONTENDERS, DATASETS, ONLINE, Job, build
 from options import parser, positive
 from torch.profiler import ProfilerActivity, profile
 
-from dp_bench.report.table import Table, markdown
+from dp_bench.report.render.markdown import markdown
+from dp_bench.report.table import Column, Table
 from dp_bench.tasks import TASKS
 
 _STEPS = 20
@@ -40,8 +40,8 @@ def measure(job: Job, steps: int) -> Table:
         for (name, shapes), ms in own.most_common(_ROWS)
     ]
     caption = f"{job.model}, {job.contender}: {total:.2f} ms a step in {sum(calls.values()) / steps:.0f} operations"
-    headings = ("operation", "shapes", "calls", "ms", "%")
-    return Table("operations", caption, headings, tuple(rows), text_columns=frozenset({0, 1}))
+    columns = ("operation", "shapes", *(Column(heading, "number") for heading in ("calls", "ms", "%")))
+    return Table("operations", caption, columns, rows)
 
 
 def _shapes(shapes: list[list[int]] | None, batch: int) -> str:
@@ -58,8 +58,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for model in options.models:
         if options.micro_batch:
-            name = DATASETS[model]
-            TASKS[name] = replace(TASKS[name], micro_batch=options.micro_batch)
+            TASKS[DATASETS[model]].micro_batch = options.micro_batch
         print(markdown(measure(Job(options.contender, model, 1), options.repetitions)))
 
 

@@ -17,14 +17,16 @@ import sys
 import time
 from pathlib import Path
 
-from dp_bench import grid, published
-from dp_bench.config import GridConfig
-from dp_bench.spec import RunSpec, axes_of
+from dp_bench.experiment import grid
+from dp_bench.experiment.config import GridConfig
+from dp_bench.experiment.resolve import axes_of
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.paper import published
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from report_helpers import made_up_spec, write_run
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+from report_helpers import synthetic_spec, write_run
 
 EXPECTED_RUNS = 18_435
 SEEDS = 5
@@ -41,7 +43,7 @@ def generate(store: Path) -> None:
                 for epsilon in task.epsilons if kind.private else (math.inf,):
                     for point in grid.points(axes_of(strategy, GridConfig(k=k))):
                         for seed in range(SEEDS):
-                            spec = made_up_spec(dataset, strategy, k, float(epsilon), seed, calibrated=True, **point)
+                            spec = synthetic_spec(dataset, strategy, k, float(epsilon), seed, calibrated=True, **point)
                             make_up(store, spec, random.Random(str(spec.folder)))
                             count += 1
         print(f"{dataset}: {count:,} runs made up", file=sys.stderr)

@@ -33,7 +33,8 @@ from contenders import (
 from options import add_threads, parser, rounds
 from workers import FailedError, Worker, started
 
-from dp_bench.report.table import Table, markdown
+from dp_bench.report.render.markdown import markdown
+from dp_bench.report.table import Column, Table
 
 REPETITIONS = 15
 _TURN = 0.06  # seconds of work at least: a short step is timed several times in a row
@@ -146,31 +147,18 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def steps_table(rows: Sequence[Row]) -> Table:
-    columns = (
-        "model",
-        "threads",
-        "step",
-        "ms",
-        "quartiles",
-        "× plain",
-        "× our layout",
-        "peak MB",
-        "× plain",
-        "of sgemm",
-        "turns",
-    )
+    numbers = ("ms", "quartiles", "× plain", "× our layout", "peak MB", "× plain", "of sgemm", "turns")
     return Table(
         name="steps",
         caption="One training step, batch size 512: median milliseconds, and ratios of neighbours in time",
-        columns=columns,
-        rows=tuple(_cells(row) for row in rows),
+        head=("model", Column("threads", "number"), "step", *(Column(heading, "number") for heading in numbers)),
+        rows=[_cells(row) for row in rows],
         notes=(
             "Peak MB: what half a second of steps, three or more, adds to the resident set once libraries are loaded. "
             "Of sgemm: the floating-point operations of a plain step's forward and backward pass per second, as a "
             "fraction of a 1024³ matrix product's.",
             *(f"{r['contender']} does not run the {r['model']}: {r['reason']}" for r in rows if r["reason"]),
         ),
-        text_columns=frozenset({0, 2}),
     )
 
 
@@ -193,20 +181,13 @@ def headline_table(rows: Sequence[Row]) -> Table:
         cells = (*ours, min(per_example, default=None), ratios.get(GHOST))
         milliseconds = number(of(rows, model, threads, "ms").get(PLAIN))
         lines.append((model, str(threads), milliseconds, *map(number, cells)))
+    numbers = ("threads", "plain, ms", "plain, our layout", "FixedThreshold", "Online")
+    numbers += ("Opacus, fastest per-example mode", "Opacus, ghost clipping")
     return Table(
         name="headline",
         caption="Times a plain PyTorch step",
-        columns=(
-            "model",
-            "threads",
-            "plain, ms",
-            "plain, our layout",
-            "FixedThreshold",
-            "Online",
-            "Opacus, fastest per-example mode",
-            "Opacus, ghost clipping",
-        ),
-        rows=tuple(lines),
+        head=("model", *(Column(heading, "number") for heading in numbers)),
+        rows=lines,
         notes=("Ghost clipping has no per-example gradients and cannot release the second sum of Online.",),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PER_EXAMPLE
 from step import Row, number, of
 
-from dp_bench.report.table import Table
+from dp_bench.report.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,8 @@ def targets_table(judged: Sequence[Judged]) -> Table:
     return Table(
         name="targets",
         caption="The targets and what was measured",
-        columns=("where", "what", "target", "measured", ""),
-        rows=tuple((j.where, j.what, _limit(j), number(j.measured), words[j.met]) for j in judged),
-        text_columns=frozenset({0, 1, 4}),
+        head=("where", "what", Column("target", "number"), Column("measured", "number"), ""),
+        rows=[(j.where, j.what, _limit(j), number(j.measured), words[j.met]) for j in judged],
     )
 
 

@@ -20,16 +20,16 @@ import torch
 from contenders import REAL_ROWS, Job, spec_for
 from options import positive
 
-from dp_bench.accounting import Sampling
-from dp_bench.beside import beside
-from dp_bench.budget import Budget, allocate
-from dp_bench.cost import made_up
 from dp_bench.data.tensors import Dataset
-from dp_bench.progress import silently
-from dp_bench.run import prepare_device, run, save
-from dp_bench.spec import RunSpec
-from dp_bench.store import RunFolder
-from dp_bench.training import Training
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.store import RunFolder
+from dp_bench.privacy.accounting import Sampling
+from dp_bench.privacy.budget import Budget, allocate
+from dp_bench.sweep.step_times import synthetic
+from dp_bench.training.background import background_writer
+from dp_bench.training.progress import silently
+from dp_bench.training.run import prepare_device, run, save
+from dp_bench.training.trainer import Training
 
 REPETITIONS = 3
 _TEST_ROWS = 7_600
@@ -69,7 +69,7 @@ def measure(repetitions: int, rows: int, epochs: float, root: Path) -> dict[str,
 
 def _run_of(rows: int, epochs: float) -> tuple[RunSpec, Dataset]:
     spec = spec_for(Job("", "bag_of_words", 1, rows=rows), "fixed_threshold")
-    data = made_up(spec, rows)
+    data = synthetic(spec, rows)
     tested = min(rows, _TEST_ROWS)
     source = replace(data.source, train_rows=rows, test_rows=tested)
     data = replace(data, test_x=data.train_x[:tested], test_y=data.train_y[:tested], source=source)
@@ -94,11 +94,11 @@ def _alone(spec: RunSpec, data: Dataset, root: Path) -> tuple[float, float, floa
     computed = []
     for _ in range(_CHECKPOINTS):
         before = time.process_time()
-        with beside() as later:
+        with background_writer() as later:
             save(training, folder, later)
         computed.append(time.process_time() - before)
     waited = []
-    with beside() as later:  # as in a run, where a slow disk is noticed when the next one is due
+    with background_writer() as later:  # as in a run, where a slow disk is noticed when the next one is due
         for _ in range(_CHECKPOINTS):
             for _ in range(spec.train.evaluate_every):
                 training.advance()

@@ -25,6 +25,7 @@ from typing import Any
 
 from contenders import Job, Step, build
 
+_TREE = Path(__file__).resolve().parents[1]
 _MEMORY_STEPS, _MEMORY_SECONDS = 3, 0.5  # at least: batches of other sizes need new memory for a while
 # An OpenMP thread spins for a moment when its work is done; the next contender must not share a core with it.
 _PAUSE = 0.01
@@ -37,17 +38,18 @@ class FailedError(Exception):
 class Worker:
     """The parent's end."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, tree: Path = _TREE) -> None:
+        """`tree`: the checkout whose code takes the steps, by default this one."""
         self.job = job
         threads = str(job.threads)
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(asdict(job))],
+            [sys.executable, tree / "benchmarks" / Path(__file__).name, json.dumps(asdict(job))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
         )
 
     def ready(self) -> None:
