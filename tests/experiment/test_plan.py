@@ -25,6 +25,7 @@ from dp_bench.paper import published
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocators import Rung
 from dp_bench.privacy.budget import Allocation, Budget, allocate, seeds_charged, total, under
+from dp_bench.privacy.selection import Trials
 from dp_bench.privacy.totals import MEANING
 from dp_bench.strategies import STRATEGIES
 from dp_bench.sweep.ledger import ledger
@@ -43,11 +44,16 @@ def planned(*arguments: str) -> list[Job]:
 
 
 def synthetic_allocation(
-    budget: Budget, sampling: Sampling, candidates: int, steps: int, rungs: tuple[Rung, ...] = ()
+    budget: Budget,
+    sampling: Sampling,
+    candidates: int,
+    steps: int,
+    rungs: tuple[Rung, ...] = (),
+    trials: Trials | None = None,
 ) -> Allocation:
     """Differs where the true one does, and takes no time: calibrating every grid of the paper takes a minute."""
     nu = 1 + candidates / 1e3 + steps / 1e6 + budget.epsilon / 1e5 + budget.delta
-    return Allocation(budget, sampling, candidates, steps, nu, budget.epsilon, budget.epsilon / 2, rungs)
+    return Allocation(budget, sampling, candidates, steps, nu, budget.epsilon, budget.epsilon / 2, rungs, trials)
 
 
 @pytest.fixture

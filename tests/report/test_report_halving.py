@@ -22,14 +22,7 @@ def keep(root: Path, spec: RunSpec, value: float, status: str = "finished", step
     folder = RunFolder(root, spec)
     folder.path.mkdir(parents=True)
     folder.write_spec()
-    allocation = spec.allocation
-    assert allocation is not None
-    result = replace(
-        a_result(spec, status, value, steps or None),
-        epsilon_run=allocation.epsilon_run,
-        epsilon_grid=allocation.epsilon_grid,
-    )
-    folder.finish(result)
+    folder.finish(a_result(spec, status, value, steps or None))
 
 
 @pytest.fixture

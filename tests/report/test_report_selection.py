@@ -20,11 +20,9 @@ SELECTION = [*GRID, "privacy.allocator=selection", "seed=secure", "seeds=[0]"]
 
 
 def keep(root: Path, spec: RunSpec, value: float) -> None:
-    folder, allocation = RunFolder(root, spec), spec.allocation
-    assert allocation is not None
+    folder = RunFolder(root, spec)
     folder.write_spec()
-    epsilons = {"epsilon_run": allocation.epsilon_run, "epsilon_grid": allocation.epsilon_grid}
-    folder.finish(replace(a_result(spec, "finished", value), **epsilons))
+    folder.finish(a_result(spec, "finished", value))
 
 
 def test_a_winner_is_shown_and_not_judged(tmp_path: Path) -> None:

@@ -57,9 +57,12 @@ def a_result(spec: RunSpec, status: str, value: float, step: int | None = None) 
     """Of a run that ended with this value, at its last step or an earlier one; `RunFolder.finish` adds its digest."""
     last = spec.steps if step is None else step
     end = Evaluation(last, value)
-    nothing = UsedData("stand-in", "", [])
-    charged = last if spec.allocation else 0
-    return RunResult("", status, None, "accuracy", end, end, charged, None, None, None, None, nothing)
+    allocation, source = spec.allocation, UsedData("stand-in", "", [])
+    spent = (None, None, None, None)
+    if allocation is not None:
+        budget = allocation.budget
+        spent = (allocation.epsilon_run, allocation.epsilon_grid, budget.delta, budget.accountant)
+    return RunResult("", status, None, "accuracy", end, end, last if allocation else 0, *spent, source)
 
 
 def carry_out(spec: RunSpec, root: Path, dataset: Dataset, keep: str = "none") -> RunResult | None:
