@@ -117,7 +117,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     looks = list(dict.fromkeys(one.look for one in panel.series if crowded and one.kind in ("bars", "points")))
     for series in panel.series:
         aside = looks.index(series.look) - (len(looks) - 1) / 2 if series.look in looks else 0.0
-        _draw_series(ax, series, aside)
+        _draw_series(ax, series, aside, sideways=panel.y_names is not None)
     if panel.x_ticks is not None:
         ax.xaxis.set_major_locator(FixedLocator(panel.x_ticks))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -128,7 +128,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     _plain_log_ticks(ax)
 
 
-def _draw_series(ax: Axes, series: Series, aside: float) -> None:
+def _draw_series(ax: Axes, series: Series, aside: float, sideways: bool) -> None:
+    """`sideways`: error bars lie along x, as names stand along y."""
     look = look_of(series.look)
     if series.kind == "level":
         ax.axhline(series.y[0], color=look.color, linestyle=look.dashes, linewidth=1.2, label=series.label, zorder=1)
@@ -148,15 +149,20 @@ def _draw_series(ax: Axes, series: Series, aside: float) -> None:
     place = ax.transData + ScaledTranslation(shift / 72, 0, ax.figure.dpi_scale_trans)
     error = None
     if series.low is not None and series.high is not None:
-        below = [y - low for y, low in zip(series.y, series.low, strict=True)]
-        error = [below, [high - y for y, high in zip(series.y, series.high, strict=True)]]
+        middle = series.x if sideways else series.y
+        below = [value - low for value, low in zip(middle, series.low, strict=True)]
+        error = [below, [high - value for value, high in zip(middle, series.high, strict=True)]]
     # A shifted transform is left out when axes are fitted to their data.
-    ends = [values for values in (series.y, series.low, series.high) if values is not None]
-    ax.update_datalim([(x, y) for values in ends for x, y in zip(_within(ax, series.x), values, strict=True)])
+    x, y = _within(ax, series.x), series.y
+    ax.update_datalim(list(zip(x, y, strict=True)))
+    for ends in (series.low, series.high):
+        if ends is not None:
+            ax.update_datalim(list(zip(ends, y, strict=True) if sideways else zip(x, ends, strict=True)))
     ax.errorbar(
-        _within(ax, series.x),
-        series.y,
-        yerr=error,
+        x,
+        y,
+        xerr=error if sideways else None,
+        yerr=None if sideways else error,
         transform=place,
         fmt=look.marker,
         color=look.color,
@@ -239,7 +245,7 @@ def _legend(figure: Figure, chart: Chart) -> None:
     """One for all panels, below them."""
     if any(panel.heat_map for panel in chart.panels):
         handles = _heat_map_legend([panel.heat_map for panel in chart.panels if panel.heat_map])
-    elif any(panel.y_names for panel in chart.panels):  # strategies are named beside their marks
+    elif any(panel.y_names and panel.x_band for panel in chart.panels):  # strategies are named beside their marks
         hollow = {series.hollow for panel in chart.panels for series in panel.series}
         filled = Line2D([], [], marker="o", ls="none", color="#555555", label="k = 5")
         handles = [filled] * (False in hollow) + [_hollow("k = 9")] * (True in hollow)

@@ -67,7 +67,8 @@ const dpPlot = (() => {
     svg.append(make("text", { transform: at, "text-anchor": "middle" }, panel.y));
   }
 
-  function drawSeries(svg, one, x, y, points) {
+  // Where names stand along y, values and their error bars lie along x.
+  function drawSeries(svg, one, x, y, points, names) {
     const { width, left, right } = SIZE;
     const group = make("g", { style: `--own: ${one.color}`, class: "series" });
     svg.append(group);
@@ -90,11 +91,14 @@ const dpPlot = (() => {
     for (const [a, b, i] of whole) {
       if (one.kind !== "line") {
         if (one.low && known(one.low[i]) && one.low[i] !== one.high[i])
-          group.append(make("line", { x1: x(a), x2: x(a), y1: y(one.low[i]), y2: y(one.high[i]) }));
+          group.append(make("line", names
+            ? { x1: x(one.low[i]), x2: x(one.high[i]), y1: y(b), y2: y(b) }
+            : { x1: x(a), x2: x(a), y1: y(one.low[i]), y2: y(one.high[i]) }));
         group.append(make("circle", { cx: x(a), cy: y(b), r: 3.6, class: one.hollow ? "hollow" : "filled" }));
       }
       const spread = one.low && known(one.low[i]) ? ` (${short(one.low[i])} to ${short(one.high[i])})` : "";
-      points.push({ at: [x(a), y(b)], text: `${one.label}: ${short(b)}${spread} at ${short(a)}` });
+      const told = names ? `${names[Math.round(b)]}, ${one.label}: ${short(a)}${spread}` : `${one.label}: ${short(b)}${spread} at ${short(a)}`;
+      points.push({ at: [x(a), y(b)], text: told });
     }
   }
 
@@ -134,8 +138,9 @@ const dpPlot = (() => {
     const series = panel.series || [];
     if (panel.heat) drawHeat(svg, panel, points);
     else {
-      const xs = series.filter((s) => s.kind !== "level").flatMap((s) => s.x);
-      const ys = series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]);
+      const ends = (s) => [...(s.low || []), ...(s.high || [])];
+      const xs = series.filter((s) => s.kind !== "level").flatMap((s) => [...s.x, ...(panel.names ? ends(s) : [])]);
+      const ys = series.flatMap((s) => [...s.y, ...(panel.names ? [] : ends(s))]);
       let xr = range(xs, panel.xLog, panel.ticks ? 0.08 : 0.02), yr = range(ys, panel.yLog, 0.05);
       if (panel.band) xr = [Math.max(xr[0], -13), Math.min(xr[1], 13)].map((v, i) => (i ? Math.max(v, 3) : Math.min(v, -3)));
       if (known(panel.from)) yr = [panel.from, yr[1]];
@@ -149,7 +154,7 @@ const dpPlot = (() => {
       const colors = [...new Set(series.filter((s) => s.kind === "bars" || s.kind === "points").map((s) => s.color))];
       for (const one of series) {
         const aside = panel.ticks && colors.includes(one.color) ? 6 * (colors.indexOf(one.color) - (colors.length - 1) / 2) : 0;
-        drawSeries(svg, one, (value) => x(value) + aside + (aside && one.hollow ? 3 : 0), y, points);
+        drawSeries(svg, one, (value) => x(value) + aside + (aside && one.hollow ? 3 : 0), y, points, panel.names);
       }
     }
     return withTooltip(svg, points);
