@@ -44,12 +44,12 @@ class Mnist(Images, Classification):
         """551,322 parameters: that count needs a 23 x 23 map before the first linear layer, hence padding 3."""
         from torch import nn
 
-        from dp_bench.mechanism.clipping.layers import FlattenChannelsLast
+        from dp_bench.mechanism.clipping.layers import FlattenChannelsLast, MaxPool2d
 
         layers: list[nn.Module] = [
             nn.Conv2d(1, 16, 8, padding=3),
             nn.ReLU(),
-            nn.MaxPool2d(2, stride=1),
+            MaxPool2d(2, stride=1),
             nn.Conv2d(16, 32, 4),
             nn.ReLU(),
             FlattenChannelsLast(),

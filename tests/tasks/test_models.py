@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from dp_bench.mechanism.clipping import FlatModel
-from dp_bench.mechanism.clipping.layers import FlattenChannelsLast
+from dp_bench.mechanism.clipping.layers import FlattenChannelsLast, MaxPool2d
 from dp_bench.tasks import TASKS
 from dp_bench.training.trainer import mean_score
 
@@ -112,6 +112,17 @@ def test_activations_are_the_appendixs_but_for_the_output():
     assert activations(bag_of_words(output_activation=True)) == ["LeakyReLU"] * 3
     (pool,) = (m for m in cnn() if isinstance(m, nn.MaxPool2d))
     assert (pool.kernel_size, pool.stride) == (2, 1)
+
+
+@pytest.mark.parametrize("shape", [(5, 16, 27, 27), (2, 3, 2, 9), (1, 1, 2, 2)])
+@pytest.mark.parametrize("window", [{"stride": 1}, {"stride": 2}, {"stride": 1, "padding": 1}])
+def test_pooling_without_gradients_gives_the_same_values(shape, window):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1)).contiguous(memory_format=torch.channels_last)
+    x[0, 0, 0, 0], x[-1, -1, -1, -1] = math.nan, math.inf
+    expected = nn.MaxPool2d(2, **window)(x)
+    assert torch.equal(MaxPool2d(2, **window)(x).nan_to_num(7.0), expected.nan_to_num(7.0))
+    with torch.inference_mode():
+        assert torch.equal(MaxPool2d(2, **window)(x).nan_to_num(7.0), expected.nan_to_num(7.0))
 
 
 def test_output_ranges():

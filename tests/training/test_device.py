@@ -4,6 +4,10 @@ Tensors of torch's meta device have shapes and no values: whatever asks for a va
 is an error there.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from running import data_of, smoke
@@ -41,3 +45,25 @@ def test_no_step_waits_for_the_device(dataset: str, strategy: str, monkeypatch: 
     assert training.model.params.device == META
     with pytest.raises((RuntimeError, NotImplementedError)):
         float(training.model.params.sum())  # so that it would be noticed
+
+
+def test_huge_pages_are_asked_for_before_torch_is_there_and_change_no_bits() -> None:
+    code = """
+import os, sys
+import dp_bench.training
+assert "torch" not in sys.modules
+print(os.environ["THP_MEM_ALLOC_ENABLE"])
+import torch
+torch.set_num_threads(1)
+a = torch.arange(2**22, dtype=torch.float32).view(2048, 2048).cos()  # 16 MB: torch asks from 2 MB on
+print((a @ a.mT).double().sum().item().hex(), a.data_ptr() % 4096)
+"""
+    apart = {name: value for name, value in os.environ.items() if name != "THP_MEM_ALLOC_ENABLE"}
+    answers = [
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.split()
+        for env in (apart, apart | {"THP_MEM_ALLOC_ENABLE": "0"})
+    ]
+    (asked, product, offset), (forbidden, same, _) = answers
+    assert (asked, forbidden) == ("1", "0")  # what a user has set stays
+    assert product == same
+    assert offset == "0"  # whole pages

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dp_bench.mechanism.clipping.flat import FlatModel, flattened
-from dp_bench.mechanism.clipping.layers import FlattenChannelsLast, Rule, rule_for
+from dp_bench.mechanism.clipping.layers import FlattenChannelsLast, MaxPool2d, Rule, rule_for
 from dp_bench.mechanism.clipping.parts import Materialised, Part, joined
 
 # Layers that treat examples independently, use no parameters and overwrite nothing. Of others that is not known.
@@ -16,7 +16,7 @@ _WITHOUT_PARAMETERS = {
     *(nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish),
     *(nn.Tanh, nn.Sigmoid, nn.LogSigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish),
     *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d, nn.Upsample),
-    *(nn.Dropout, nn.Dropout2d, nn.PixelShuffle, nn.PixelUnshuffle, FlattenChannelsLast),
+    *(nn.Dropout, nn.Dropout2d, nn.PixelShuffle, nn.PixelUnshuffle, FlattenChannelsLast, MaxPool2d),
 }
 
 _ALIGNMENT = 64  # bytes: where torch's tensors begin
