@@ -186,7 +186,7 @@ def check_steps(spec: RunSpec, result: RunResult | None, metrics: str | None) ->
         ends |= {result.final.step, *evaluated[-1:]}
         if result.status == "stopped":
             last = _end_of_rung(spec, result.final.step)
-        elif result.diverged and result.steps_charged != last:
+        elif result.diverged and spec.allocation is not None and result.steps_charged != last:
             last = _end_of_rung(spec, result.steps_charged)
         if spec.allocation is not None and result.steps_charged != last:
             raise invalid("result: steps_charged", f"the {last} of its spec", result.steps_charged, _RUN_AGAIN)

@@ -218,6 +218,15 @@ def test_only_a_run_that_diverged_may_end_early(tmp_path: Path) -> None:
         record_of(dataclasses.replace(stored, result={**stored.result, "metrics_sha256": checksum}, metrics=metrics))
 
 
+def test_a_run_without_noise_that_diverged_is_read(tmp_path: Path) -> None:
+    """It charges no steps, whatever it took."""
+    spec = synthetic_spec(strategy="no_dp", lr=31.62)
+    write_run(tmp_path, spec, [0.3, 0.2], diverged="the metric is worse than at step 0")
+    record = record_of(read_stored(tmp_path, str(spec.folder)))
+    assert record.result is not None
+    assert (record.result.status, record.result.steps_charged) == ("diverged", 0)
+
+
 def test_run_refuses_a_finished_run_whose_metrics_end_elsewhere(tmp_path: Path) -> None:
     folder, _ = stored_run(tmp_path)
     run = RunFolder(tmp_path, synthetic_spec(lr=0.3162))
