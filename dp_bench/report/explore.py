@@ -48,6 +48,7 @@ class Cell:
             "strategy": names.strategy(key.strategy),
             "k": str(key.k),
             "ε": names.epsilon(key.epsilon),
+            "ε holds": self._holds(),
             "published": self._published(),
             "here": "" if best is None else _value(key.dataset, best.mean(), best.sd()),
             "in sd": self._deviations(),
@@ -58,6 +59,12 @@ class Cell:
             "protocol": self.protocol,
             "from": "this machine" if self.from_here else "the store",
         }
+
+    def _holds(self) -> str:
+        """Whether ε is a guarantee, in a word or two: no row may show an ε that is not one as if it were."""
+        if not self.grid.private:
+            return "no ε"
+        return self.grid.guarantee.mark or ("up to rounding" if self.grid.guarantee.float32_sums else "yes")
 
     def _published(self) -> str:
         if self.score is None:

@@ -182,6 +182,35 @@ def test_narrow_dark_and_print(opened: Browser) -> None:
     assert opened.run(seen) == [True, False, False]
 
 
+def test_what_is_long_is_folded_but_printed(opened: Browser, shown: Path) -> None:
+    closed = "return [...document.querySelectorAll('details.folded')].map(part => !part.open)"
+    assert set(opened.run(closed)) == {True}
+    assert shown.read_text().count('<details class="folded" open>') == len(opened.run(closed)) > 1  # without a script
+    opened.run("document.querySelector('details.folded summary').click()")
+    before = opened.run(closed)
+    opened.run("""window.printed = [];
+        addEventListener("beforeprint", () => printed.push(document.querySelectorAll("details:not([open])").length))""")
+    opened.tool("Page.printToPDF")
+    assert opened.run("return printed") == [0]
+    assert opened.run(closed) == before
+
+
+def test_no_word_of_a_button_is_broken_on_a_telephone(opened: Browser) -> None:
+    opened.size(390, 844)
+    opened.run("document.querySelector('#cells a').click()")
+    opened.wait("document.querySelector('#runs .copy')")
+    heights = opened.run("return ['#runs-close', '#runs .copy'].map(b => document.querySelector(b).offsetHeight)")
+    assert max(heights) < 40
+
+
+def test_every_line_says_whether_its_epsilon_holds(opened: Browser) -> None:
+    choose(opened, "ε holds", "yes")
+    assert opened.run(f"return {VISIBLE}.length") > 0
+    column = """const at = [...document.querySelectorAll("#cells th")].findIndex(t => t.textContent === "ε holds");
+        return [...document.querySelectorAll("#cells tbody tr")].map(row => row.cells[at].textContent)"""
+    assert set(opened.run(column)) <= {"yes", "no ε", "up to rounding"}
+
+
 def test_without_script_everything_static_shows(shown: Path, tmp_path: Path) -> None:
     # WebDriver's own questions are scripts: the page's source without its scripts is what such a browser has.
     text = shown.read_text()

@@ -82,6 +82,14 @@ def test_the_page_says_what_one_must_know(report: Path) -> None:
         assert words in page, words
 
 
+def test_no_line_shows_an_epsilon_that_is_not_a_guarantee_as_if_it_were(report: Path) -> None:
+    page = html.unescape((report / "index.html").read_text())
+    lines = re.findall(r'<tr id="cell-.*', page)
+    said = {"rdp_wor: not private" in line for line in lines if "privacy.accountant=rdp_wor" in line}
+    assert said == {True}
+    assert any('<td>3</td><td class="text">yes</td>' in line for line in lines)
+
+
 def test_nothing_finished_yet(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs", synthetic_spec(lr=0.3162))
     folder.path.mkdir(parents=True)

@@ -47,7 +47,7 @@
   const chosen = new Map();
   function filters() {
     const form = one("#filters");
-    for (const heading of ["data set", "strategy", "k", "ε", "protocol", "verdict"]) {
+    for (const heading of ["data set", "strategy", "k", "ε", "ε holds", "protocol", "verdict"]) {
       const column = headings.indexOf(heading);
       const values = [...new Set(rows.map((row) => fields.get(row)[column]))].sort(compare);
       const select = make("select", { name: heading }, make("option", { value: "" }, "all"));
@@ -164,7 +164,17 @@
     });
   }
 
+  // What is long and asked for rarely is folded; paper has no clicks.
+  function folds() {
+    const folded = all("details.folded");
+    let closed = [];
+    folded.forEach((part) => { part.open = false; });
+    addEventListener("beforeprint", () => { closed = folded.filter((part) => !part.open); closed.forEach((part) => { part.open = true; }); });
+    addEventListener("afterprint", () => closed.forEach((part) => { part.open = false; }));
+  }
+
   document.documentElement.classList.add("script");
+  folds();
   one("#tools").hidden = false;
   filters();
   show();
