@@ -36,6 +36,7 @@ class GridView:
     stopped: int = 0  # of those finished: by halving
     rung: str = ""  # of halving: where it is
     best: float = math.nan
+    scale: float = 1.0  # of the metric, as tables print it
     steps_done: int = 0
 
     def refresh(self) -> None:
@@ -53,6 +54,7 @@ class GridView:
                 self.running += folder.begun
                 continue
             assert task is not None
+            self.scale = task.scale
             self.steps_done += folder.spec.steps
             self.diverged += result.diverged
             self.finished += not result.diverged
@@ -70,11 +72,11 @@ class GridView:
         """By `COLUMNS`; a variant that others must be told from stands with the data set."""
         dataset, strategy, k, epsilon = self.name.rsplit("/", 3)
         counts = [f"{self.done} of {self.total}", *(str(n or "-") for n in (self.running, self.diverged, self.failed))]
-        best = "-" if math.isnan(self.best) else f"{self.best:.4f}"
+        best = "-" if math.isnan(self.best) else f"{self.scale * self.best:.2f}"
         return [dataset, strategy, k.removeprefix("k"), epsilon.removeprefix("eps"), *counts, best]
 
     def line(self) -> str:
-        best = "" if math.isnan(self.best) else f", best {self.best:.4f}"
+        best = "" if math.isnan(self.best) else f", best {self.scale * self.best:.2f}"
         diverged = f", {self.diverged} diverged" if self.diverged else ""
         failed = f", {self.failed} failed" if self.failed else ""
         stopped = f" ({self.stopped} stopped at a rung)" if self.stopped else ""
