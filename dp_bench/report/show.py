@@ -60,8 +60,10 @@ def find(root: Path, wanted: str) -> RunRecord:
     points = {run.spec.folder.parent for run in exact}
     if len(points) == 1:
         return exact[0]
-    some = ", ".join(str(point) for point in sorted(points)[:_MOST_NAMES])
-    found = f"{wanted}, which fits {len(points)} points ({some}, ...)" if points else f"{wanted}, which fits none"
+    tails = {"/".join(point.parts[-_DEPTH + 3 :]) for point in points}  # from the data set on: short enough to type
+    shown = sorted(tails if len(tails) == len(points) else map(str, points))
+    some = ", ".join(shown[:_MOST_NAMES]) + ", ..." * (len(shown) > _MOST_NAMES)
+    found = f"{wanted}, which fits {len(points)} points ({some})" if points else f"{wanted}, which fits none"
     raise invalid("PATH|NAME", f"one run in {root}", found, "give more of its name; dp-bench status lists the grids")
 
 

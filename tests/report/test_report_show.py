@@ -63,6 +63,9 @@ def test_a_name_that_fits_several_points_or_none_is_refused(tmp_path: Path) -> N
     store = small_store(tmp_path)
     with pytest.raises(UserError, match=r"PATH\|NAME: expected one run in .*, got mnist, which fits \d+ points"):
         show.find(store, "mnist")
+    with pytest.raises(UserError) as refused:
+        show.find(store, "mnist/online/k5/eps3")
+    assert "points (mnist/online/k5/eps3/lr=" in str(refused.value)  # names that can be typed, without their variant
     with pytest.raises(UserError, match="which fits none; give more of its name"):
         show.find(store, "cifar")
     assert cli.main(["show", "--runs", str(tmp_path / "none"), "x"]) == 2
