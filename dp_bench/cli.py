@@ -206,6 +206,7 @@ def _plan(arguments: Sequence[str]) -> None:
 
     parser = argparse.ArgumentParser(
         prog="dp-bench plan",
+        allow_abbrev=False,
         description="Show every grid's privacy ledger, the number of runs and how long they take. Nothing is run.",
         epilog="examples:\n  dp-bench plan experiment=mnist_k5\n  dp-bench plan experiment=paper\n"
         "  dp-bench plan --accountants pld,prv dataset=mnist strategy=online,adam_wosm grid.k=5 privacy.epsilon=3,9",

@@ -90,10 +90,14 @@ def usage_errors_in_one_line() -> None:
 
 
 def _usage_error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    expected = f"what {parser.prog} --help lists"
     unrecognized = message.removeprefix("unrecognized arguments: ")
-    if unrecognized == message:
-        raise UserError(f"{message}; see {parser.prog} --help")
-    raise invalid("arguments", f"what {parser.prog} --help lists", unrecognized, "leave it out")
+    if unrecognized != message:
+        options = [option for option in parser._option_string_actions if option.startswith("--")]
+        option = unrecognized.split()[0].partition("=")[0]
+        near = did_you_mean(option, options) if option.startswith("-") else ""
+        raise invalid("arguments", expected, unrecognized, near or "leave it out")
+    raise UserError(f"{message}; see {parser.prog} --help")
 
 
 @contextlib.contextmanager

@@ -8,10 +8,11 @@ import importlib
 import importlib.metadata
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from dp_bench.errors import UserError, invalid, unknown
+from dp_bench.errors import UserError, did_you_mean, invalid, unknown
 
 T = TypeVar("T")
 
@@ -138,16 +139,22 @@ class Registry(Mapping[str, T], Generic[T]):
             if built_in:
                 raise
             reason = (str(error).strip() or "no reason given").splitlines()[0]
+            near = did_you_mean(attribute, _public_names(module))
             raise invalid(
                 self.kind,
                 "an import path that can be loaded",
                 f"{path}: {type(error).__name__}: {reason}",
-                "is it installed, or its folder on PYTHONPATH?",
+                near or "is it installed, or its folder on PYTHONPATH?",
             ) from error
         loaded = self._accept(found)
         if loaded is None:
             raise invalid(self.kind, self._expected, path, "see examples/plugin")
         return loaded
+
+
+def _public_names(module: str) -> list[str]:
+    """The names in a module, or none if it could not be imported."""
+    return [name for name in dir(sys.modules[module]) if not name.startswith("_")] if module in sys.modules else []
 
 
 def _own_name(found: object) -> str | None:

@@ -61,6 +61,9 @@ MISTAKES = {
     "unknown option of plan": (["plan", "-m", *ONLINE], "arguments: expected what dp-bench plan --help lists, got -m"),
     "unknown option of data": (["data", "--nope"], "--help lists, got --nope"),
     "unknown option of report": (["report", "--nope"], "--help lists, got --nope"),
+    "option of run, misspelt": (["run", "--multirn", *ONLINE], "got --multirn; did you mean `--multirun`?"),
+    "option of report, misspelt": (["report", "--profle=quick"], "got --profle=quick; did you mean `--profile`?"),
+    "option cut short": (["data", "--clear-cach"], "got --clear-cach; did you mean `--clear-cache`?"),
     "option without a value": (["plan", "--accountants"], "argument --accountants: expected one argument"),
     "no words to plan for": (
         ["plan", "profile=smoke", *ONLINE, "dataset.words=0"],

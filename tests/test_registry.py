@@ -90,6 +90,13 @@ def test_the_nearest_name_is_offered() -> None:
         made()["quite another"]
 
 
+def test_the_nearest_name_of_a_module_is_offered() -> None:
+    with pytest.raises(UserError, match=r"has no attribute 'Onlin'; did you mean `Online`\?$"):
+        STRATEGIES.add("dp_bench.strategies.online:Onlin")
+    with pytest.raises(UserError, match=r"is it installed, or its folder on PYTHONPATH\?$"):
+        STRATEGIES.add("no_such_package.online:Onlin")
+
+
 def test_an_import_path_gets_a_name_of_its_own(site: Path) -> None:
     things = made()
     assert things.add("things_a:MyThing") == things.add("things_a:MyThing") == "my_thing"

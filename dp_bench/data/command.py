@@ -38,6 +38,7 @@ def main(argv: Sequence[str], tasks: Mapping[str, Described]) -> int:
     """Run the command. Exit code 0: all that was asked for is there; otherwise a UserError says what is wrong."""
     parser = argparse.ArgumentParser(
         prog="dp-bench data",
+        allow_abbrev=False,
         description="Find, fetch and verify the data sets.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

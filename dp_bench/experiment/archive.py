@@ -237,6 +237,7 @@ def _copy_trade_off(source: Path, target: Path, folder: str, replace: bool, outc
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dp-bench archive",
+        allow_abbrev=False,
         description="Keep finished runs as text files, one per data set and variant; dp-bench report --runs TO reads "
         "them. What is in TO stays. Unfinished runs in FROM are left out.",
         epilog="example:\n  dp-bench archive runs kept --profile verify",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from types import TracebackType
 
-from dp_bench.errors import UserError, invalid
+from dp_bench.errors import UserError, did_you_mean, invalid
 
 _GROUPS = ("dataset", "strategy", "grid", "profile", "experiment")
 _NO_NAME = re.compile(r"(null|true|false|[-+\d.]*|\[.*|\{.*|.*\.\./.*)", re.IGNORECASE)
@@ -36,9 +36,10 @@ def check_words(words: Sequence[str], booleans: Collection[str] = ()) -> None:
 
 def _check_option(option: str, shows: bool) -> None:
     if option not in _OPTIONS:
-        raise invalid("arguments", "what dp-bench run --help lists", option, "leave it out")
+        near = did_you_mean(option, [known for known in _OPTIONS if known.startswith("--")])
+        raise invalid("arguments", "what dp-bench run --help lists", option, near or "leave it out")
     if option in _ONLY_WITH_CFG and not shows:
-        raise invalid(option, "--cfg job beside it", "none", "add it, or leave this out")
+        raise invalid(option, "--cfg job with it", "none", "add it, or leave this out")
 
 
 def _check_override(word: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_bench.errors import UserError, invalid
+from dp_bench.errors import UserError, did_you_mean, invalid
 from dp_bench.experiment.archive import Skipped, read_archive, walk
 from dp_bench.experiment.record import FOREIGN, RunRecord, Stored, record_of
 from dp_bench.experiment.store import read_stored
@@ -48,7 +48,8 @@ def collect(root: Path, profile: str) -> Collection:
     if not (root / profile).is_dir():
         there = sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
         others = f"profiles here: {', '.join(there)}" if there else "start with dp-bench run --help"
-        raise invalid(str(root / profile), "the runs of a profile", "no such folder", others)
+        remedy = did_you_mean(profile, there) or others
+        raise invalid(str(root / profile), "the runs of a profile", "no such folder", remedy)
     tree = walk(root, profile)
     archived = [found for name in tree.archives for found in read_archive(root, name)]
     lines = {found.folder: found for found in archived if isinstance(found, Stored)}

@@ -25,6 +25,7 @@ _SLOW_ACCOUNTANTS = tuple(name for name, accountant in ACCOUNTANTS.items() if no
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dp-bench report",
+        allow_abbrev=False,
         description="Turn finished runs into tables, figures, a comparison with the paper and one page.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -22,6 +22,7 @@ _DATA = "the data here are others, or cannot be had"
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dp-bench repeat",
+        allow_abbrev=False,
         description="Train the cheapest stored run of today's arithmetic again, and compare it bit for bit.",
         epilog="example:\n  dp-bench repeat --runs reports/reference/runs",
         formatter_class=argparse.RawDescriptionHelpFormatter,

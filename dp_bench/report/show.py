@@ -26,6 +26,7 @@ _DEPTH = 8  # profile / variant / dataset / strategy / k / epsilon / point / see
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dp-bench show",
+        allow_abbrev=False,
         description="Explain one run: its spec in words, its curve, its budget, how to resume or repeat it.",
         epilog="examples:\n  dp-bench show runs/quick/default/mnist/online/k5/eps3/lr=0.3162/seed0\n"
         "  dp-bench show --runs reports/reference/runs ag_news/online/k5/eps3",

@@ -20,6 +20,7 @@ COLUMNS = ("data set", "strategy", "k", "epsilon", "done", "running", "stopped",
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dp-bench status",
+        allow_abbrev=False,
         description="Show how far the runs in a store are, one line per grid: also of a sweep that runs elsewhere.",
         epilog="examples:\n  dp-bench status\n  dp-bench status --runs /shared/runs --profile paper",
         formatter_class=argparse.RawDescriptionHelpFormatter,

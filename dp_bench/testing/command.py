@@ -28,6 +28,7 @@ Exit code 1 if a claim is refuted or a planted bug is missed. dp-bench report sh
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dp-bench audit",
+        allow_abbrev=False,
         description="Audit the privacy of every strategy on the code path that training takes; then plant known bugs "
         "one by one, which the audit must find.",
         epilog=_EXAMPLES,

@@ -183,6 +183,8 @@ def test_empty_and_absent_stores_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "smoke").mkdir()
     with pytest.raises(UserError, match=r"profiles here: smoke"):
         collect(tmp_path, "paper")
+    with pytest.raises(UserError, match=r"smok: expected the runs of a profile.*did you mean `smoke`\?$"):
+        collect(tmp_path, "smok")
     with pytest.raises(UserError, match=r"expected at least one run, got none"):
         collect(tmp_path, "smoke")
     (tmp_path / "smoke" / "a" / "b").mkdir(parents=True)
