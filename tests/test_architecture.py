@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dp_bench.privacy.accountants import ACCOUNTANTS
+from dp_bench.strategies import STRATEGIES
+from dp_bench.tasks import TASKS
+
 PACKAGE = Path(__file__).parent.parent / "dp_bench"
 
 LAW = (
@@ -50,6 +54,41 @@ def test_imports_only_what_is_to_the_left(path: Path) -> None:
 
 def test_every_room_exists() -> None:
     assert {room_of(path) for path in SOURCES} == set(ROOMS)
+
+
+NAMES = {"strategy": set(STRATEGIES.built_in), "data set": set(TASKS.built_in), "accountant": set(ACCOUNTANTS)}
+# Where they are listed; and the audit, which chooses splits of the budget that it can tell apart.
+LISTED = {"strategies/__init__.py", "tasks/__init__.py", "privacy/accountants.py", "testing/subjects.py"}
+
+
+def names_asked_for(tree: ast.AST) -> list[str]:
+    """Built-in names that a comparison asks for, and lists of three or more of them."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            least, parts = (
+                1,
+                [part for side in (node.left, *node.comparators) for part in getattr(side, "elts", [side])],
+            )
+        else:
+            least, parts = 3, [*getattr(node, "elts", []), *(node.keys if isinstance(node, ast.Dict) else [])]
+        words = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+        found += [name for names in NAMES.values() if len(words & names) >= least for name in words & names]
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_code_asks_for_a_strategy_a_data_set_or_an_accountant_by_name(path: Path) -> None:
+    if str(path.relative_to(PACKAGE)) not in LISTED:
+        assert not names_asked_for(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ['name == "ag_news"', 'who in ("rdp", "pld")', 'A = ["online", "no_dp", "psac"]', '{"rdp": 1, "pld": 2, "prv": 3}'],
+)
+def test_what_asks_for_a_name_is_found(code: str) -> None:
+    assert names_asked_for(ast.parse(code))
 
 
 @pytest.mark.parametrize("module", STARTS_WITHOUT_TORCH)

@@ -76,6 +76,8 @@ class Accountant:
     spent_after: Callable[[float, Sampling], SpentAfter]  # by noise multiplier
     quick: bool = False  # milliseconds: computed anew each time, never read from disk
     library: str = "dp-accounting"  # whose version its numbers depend on
+    counts_selection: bool = False  # whether it also counts the best of a secret number of runs
+    light: bool = True  # without torch
 
 
 def accountant_of(name: str) -> Accountant:
@@ -238,9 +240,9 @@ def _within_limits(name: str, noise_multiplier: float, sampling: Sampling, spent
 ACCOUNTANTS = {
     accountant.name: accountant
     for accountant in (
-        Accountant("rdp", POISSON, True, _rdp, quick=True),
+        Accountant("rdp", POISSON, True, _rdp, quick=True, counts_selection=True),
         Accountant("pld", POISSON, True, _pld),
-        Accountant("prv", POISSON, True, _prv, library="opacus"),
+        Accountant("prv", POISSON, True, _prv, library="opacus", light=False),
         Accountant("rdp_wor", FIXED_SIZE, False, _rdp_wor),
         Accountant("rdp_wor_10", FIXED_SIZE, False, _rdp_wor_10),
     )

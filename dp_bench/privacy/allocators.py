@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_bench.errors import invalid, unknown
-from dp_bench.privacy.accountants import POISSON, accountant_of
+from dp_bench.privacy.accountants import ACCOUNTANTS, POISSON, Accountant, accountant_of
 
 COMPOSITION, HALVING, SELECTION = "composition", "halving", "selection"
 ALLOCATORS = (COMPOSITION, HALVING, SELECTION)
-_PROVEN_FOR = {HALVING: ("rdp", "pld", "prv"), SELECTION: ("rdp",)}  # composition takes any; some prove nothing
 KEPT = 3  # one of so many goes on, and trains for so many times as many steps
 _FEW = 3  # so many train to the end
 
@@ -61,14 +60,19 @@ def steps_of(rungs: Sequence[Rung]) -> int:
     return sum(rung.candidates * (rung.step - start) for rung, start in zip(rungs, starts, strict=False))
 
 
+def _is_counted(allocator: str, by: Accountant) -> bool:
+    """Composition takes any accountant, even one that proves nothing: the paper used one."""
+    return {COMPOSITION: True, HALVING: by.proven, SELECTION: by.proven and by.counts_selection}[allocator]
+
+
 def check_accountant(allocator: str, accountant: str) -> None:
     """Refuse a pair for which nothing is proven."""
     if allocator not in ALLOCATORS:
         raise unknown("privacy.allocator", allocator, ALLOCATORS)
     known = accountant_of(accountant)
-    able = _PROVEN_FOR.get(allocator)
-    if able is None or accountant in able:
+    if _is_counted(allocator, known):
         return
+    able = [name for name, other in ACCOUNTANTS.items() if _is_counted(allocator, other)]
     batches = "" if known.sampling == POISSON else f" (its batches are of {known.sampling.replace('_', ' ')})"
     raise invalid(
         "privacy.accountant",

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dp_bench.files.cached import cached
+from dp_bench.privacy.accountants import ACCOUNTANTS
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, steps_of
@@ -18,7 +19,7 @@ from dp_bench.privacy.budget import allocate, calculation, under
 from dp_bench.privacy.lower_bound import is_possible
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
 
-ACCOUNTANTS = ("rdp", "pld")  # proven, and without torch
+ASKED = tuple(name for name, known in ACCOUNTANTS.items() if known.proven and known.light)
 _WIDTH = 110
 EVERYTHING, WINNER = "everything", "the winner only"
 
@@ -35,7 +36,7 @@ class Question:
     noise_multiplier: float | None = None  # if epsilon is None
     evaluate_every: int = 50
     mean: float | None = None  # of selection's number of trials; None: as many as there are candidates
-    accountants: tuple[str, ...] = ACCOUNTANTS
+    accountants: tuple[str, ...] = ASKED
 
 
 class Way(NamedTuple):
@@ -74,9 +75,8 @@ def ways(question: Question) -> list[Way]:
     rungs = rungs_of(question.candidates, question.steps, question.evaluate_every)
     found += [Way(HALVING, name, rungs) for name in question.accountants]
     mean = question.candidates if question.mean is None else question.mean
-    if "rdp" not in question.accountants:  # no other counts selection
-        return found
-    return found + [Way(SELECTION, "rdp", trials=Trials(name, mean)) for name in DISTRIBUTIONS]
+    able = [name for name in question.accountants if ACCOUNTANTS[name].counts_selection]
+    return found + [Way(SELECTION, who, trials=Trials(name, mean)) for who in able for name in DISTRIBUTIONS]
 
 
 def table(question: Question) -> list[Row]:

@@ -10,7 +10,7 @@ from dp_bench.errors import UserError, invalid, unknown
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.budget import warnings_for
-from dp_bench.privacy.calculator import ACCOUNTANTS, Question, lines, recommendation, table
+from dp_bench.privacy.calculator import ASKED, Question, lines, recommendation, table
 
 _EXAMPLES = """\
 examples:
@@ -57,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dp-bench budget",
+        allow_abbrev=False,
         description="What a search for hyperparameters costs under each allocator, and which one to take. Nothing is "
         "trained.",
         epilog=_EXAMPLES,
@@ -74,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--delta", type=float, default=1e-5, help="default: 1e-5")
     parser.add_argument("--evaluate-every", type=int, default=50, metavar="STEPS", help="where halving may stop runs")
     parser.add_argument("--mean", type=float, help="expected trials of selection (default: as many as candidates)")
-    parser.add_argument("--accountants", default=",".join(ACCOUNTANTS), help="comma-separated (default: %(default)s)")
+    parser.add_argument("--accountants", default=",".join(ASKED), help="comma-separated (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -94,8 +95,8 @@ def _question(options: argparse.Namespace) -> Question:
         raise invalid("--delta", "a number between 0 and 1", options.delta, "set it, for example, to 1e-5")
     accountants = tuple(options.accountants.split(","))
     for name in accountants:
-        if name not in ACCOUNTANTS:
-            raise unknown("--accountants", name, ACCOUNTANTS)
+        if name not in ASKED:
+            raise unknown("--accountants", name, ASKED)
     sampling = Sampling(options.batch_size, options.rows)
     steps = options.steps or round(options.epochs * options.rows / options.batch_size)
     if steps < 1:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dp_bench.paper import published
+from dp_bench.paper.readings import TUNED
 from dp_bench.report.results import Grid, Key, Point, Results
 from dp_bench.report.sections import Section
 from dp_bench.report.statistics import pooled_sd
@@ -34,18 +35,6 @@ VERDICTS = (
     NOT_RUN,
 )
 OPEN = (NOT_JUDGED, NOT_RUN)  # nothing is said about the paper
-
-# (data set, strategy, k, epsilon) of the cells by which momentum 0.9 was chosen over the text's "vanilla SGD"
-# (docs/fidelity.md): that these agree with the paper is partly the choice's doing.
-TUNED = {
-    ("mnist", "online", 5, 3.0),
-    ("ag_news", "online", 5, 3.0),
-    *(
-        ("ag_news", strategy, 5, epsilon)
-        for strategy in ("fixed_threshold", "fixed_quantile")
-        for epsilon in (3.0, 9.0)
-    ),
-}
 
 EXPLANATIONS = {
     REPRODUCED: "within 2 pooled standard deviations of the published mean, or diverged where the paper's grid did",
