@@ -52,6 +52,11 @@ def test_imports_only_what_is_to_the_left(path: Path) -> None:
     assert not to_the_right
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_file_is_too_long_to_be_read_at_one_sitting(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 300
+
+
 def test_every_room_exists() -> None:
     assert {room_of(path) for path in SOURCES} == set(ROOMS)
 

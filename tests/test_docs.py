@@ -57,6 +57,15 @@ def test_paths_exist(page: Path) -> None:
     assert missing <= {"conf/hydra/launcher/ours.yaml"}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_named_without_their_folder_exist(page: Path) -> None:
+    ours = {
+        path.name for room in ("dp_bench", "tests", "benchmarks", "examples") for path in (ROOT / room).rglob("*.py")
+    }
+    # `rings.py` is the reader's own, in docs/own-task.md.
+    assert set(re.findall(r"`(\w+\.py)`", page.read_text())) <= ours | {"rings.py"}
+
+
 def test_where_things_are() -> None:
     rows = WHERE.findall((ROOT / "docs/architecture.md").read_text())
     assert len(rows) > 20

@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench.errors import DamagedFile, UserError, invalid
+from dp_bench.experiment import checkpoint
 from dp_bench.experiment.record import FOREIGN, RunResult, Stored, check_steps
 from dp_bench.experiment.spec import RunSpec, comparable
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
-from dp_bench.files.checksummed import as_json, checksum_line, read_checksummed, write_checksummed
+from dp_bench.files.checksummed import as_json, read_checksummed, write_checksummed
 from dp_bench.files.from_json import from_plain
 
 _SPEC, _RESULT, _METRICS, _PROVENANCE = "spec.json", "result.json", "metrics.csv", "provenance.json"
 _CHECKPOINT, _LOCK = "checkpoint.pt", ".lock"
 _RUNG = "rung{}.json"
 _MOVE_AWAY = "move the folder away, or choose another runs=FOLDER"
-_MAGIC = b"dp_bench checkpoint 1\n"
 # Said wherever a run with seed=secure is to be run again: a run with seed=named draws the same noise as before.
 SPENDS_AGAIN = ", which spends the budget again: with seed=secure it draws other noise"
-_HEADER_SIZE = len(_MAGIC) + 65
 
 
 class RunFolder:
@@ -142,20 +141,11 @@ class RunFolder:
         write_atomically(self.path / _METRICS, _csv(rows), durable=durable)
 
     def write_checkpoint(self, payload: bytes) -> None:
-        # For its owner only: with seed=secure it holds the key of the noise.
-        write_atomically(self.path / _CHECKPOINT, _MAGIC + checksum_line(payload) + payload, mode=0o600)
+        checkpoint.write_checkpoint(self.path / _CHECKPOINT, payload)
 
     def checkpoint(self) -> bytes | None:
-        path = self.path / _CHECKPOINT
-        if not path.exists():
-            return None
-        content = system.read(path, follow=False)
-        header, payload = content[:_HEADER_SIZE], content[_HEADER_SIZE:]
-        if header != _MAGIC + checksum_line(payload):
-            spends = SPENDS_AGAIN if self.spec.seeding == "secure" else ""
-            got = "a checksum that does not fit"
-            raise invalid(str(path), "a whole file", got, f"delete it to start over{spends}", DamagedFile)
-        return payload
+        spends = SPENDS_AGAIN if self.spec.seeding == "secure" else ""
+        return checkpoint.read_checkpoint(self.path / _CHECKPOINT, f"delete it to start over{spends}")
 
     def keep_model(self, name: str, payload: bytes) -> None:
         write_atomically(self.path / f"{name}.pt", payload)
