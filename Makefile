@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# The real data for development, where they lie beside the project; anywhere else, tests that need them say so and skip.
+# The real data for development, where they lie next to the project; anywhere else, tests that need them say so and skip.
 SHARED_DATA := $(wildcard ../shared/data)
 export DP_BENCH_DATA ?= $(abspath $(SHARED_DATA))
 

@@ -46,7 +46,7 @@ def generate(store: Path) -> None:
                             spec = synthetic_spec(dataset, strategy, k, float(epsilon), seed, calibrated=True, **point)
                             make_up(store, spec, random.Random(str(spec.folder)))
                             count += 1
-        print(f"{dataset}: {count:,} runs made up", file=sys.stderr)
+        print(f"{dataset}: {count:,} synthetic runs", file=sys.stderr)
     assert count == EXPECTED_RUNS
 
 

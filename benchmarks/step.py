@@ -122,7 +122,7 @@ def _row(entry: Entry, entries: Mapping[str, Entry], flops: int) -> Row:
         "gflops": flops / median / 1e9,
         "sgemm_fraction": None if speed is None else speed * flops / SGEMM_FLOPS,
     }
-    if entry.name != SGEMM:  # which is no step
+    if entry.name != SGEMM:  # which is not a step
         base = entries[PLAIN].peak_mb if PLAIN in entries else None
         row |= {
             "ratio_plain": ratio(times, plain),
@@ -199,7 +199,7 @@ def of(rows: Sequence[Row], model: str, threads: int, key: str) -> dict[str, flo
 
 
 def number(value: float | None) -> str:
-    """Three digits; nothing where there is none."""
+    """Three digits; nothing if absent."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}"

@@ -1,4 +1,4 @@
-"""The figures that the project set itself, beside what was measured. Whether they are met is computed."""
+"""The figures that the project set itself, and what was measured. Whether they are met is computed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

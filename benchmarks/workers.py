@@ -57,7 +57,7 @@ class Worker:
         self._hear()
 
     def memory(self) -> tuple[float | None, float]:
-        """MB that a few steps add to the peak resident set (None where no one tells), and seconds of the last."""
+        """MB that a few steps add to the peak resident set (None if unknown), and seconds of the last."""
         answer = self._ask("memory")
         return answer["mb"], answer["seconds"]
 
@@ -128,7 +128,7 @@ def started(jobs: list[Job]) -> Iterator[list[Worker]]:
 def serve(job: Job) -> None:
     """The worker's end."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # whatever a library prints is not an answer
 
     def answer(**content: object) -> None:
         print(json.dumps(content), file=answers)
@@ -169,7 +169,7 @@ def _rate(step: Step, seconds: float) -> float:
 
 
 def _load_libraries(job: Job) -> None:
-    """By the steps of a small twin: code and work space come to stay with a first step, and are no part of another."""
+    """By the steps of a small twin: code and work space come to stay with a first step, and are not part of another."""
     twin = build(replace(job, batch=16, rows=64))
     for _ in range(_MEMORY_STEPS):
         twin()
@@ -189,7 +189,7 @@ def _memory(step: Step) -> tuple[float | None, float]:
 
 
 def _fresh_peak() -> int | None:
-    """Forget the peak that importing and building left; None where that cannot be done."""
+    """Forget the peak that importing and building left; None if that cannot be done."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _peak()

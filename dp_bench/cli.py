@@ -1,4 +1,4 @@
-"""The command `dp-bench`. Every failure that is the user's to mend is one line, with an exit code that tells which:
+"""The command `dp-bench`. Every failure that the user can fix is one line, with an exit code that tells which:
 
 0 done; 1 some configurations of a sweep failed; 2 invalid command or folder, nothing was written; 3 a stored file is
 damaged; 4 another process holds the run; 130 interrupted; 143 terminated.

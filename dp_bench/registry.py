@@ -90,7 +90,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return found
 
     def refused(self) -> list[str]:
-        """Entry points whose name is taken or cannot name a folder, a line each; the others are registered."""
+        """Entry points whose name is taken or cannot name a folder, one line each; the others are registered."""
         if self._refused is None:
             self._refused = []
             entries = importlib.metadata.entry_points(group=self.group)
@@ -107,7 +107,7 @@ class Registry(Mapping[str, T], Generic[T]):
             self._refused.append(f"{where}: expected letters, digits and _ in its name, got {entry.name!r}; rename it")
         elif entry.name in self.built_in:
             self._refused.append(f"{where}: expected a name of its own, got that of a built-in; rename it")
-        elif other != entry.value:  # the same package twice on the path is no conflict
+        elif other != entry.value:  # the same package twice on the path is not a conflict
             problem = f"two packages have it, as {other} and {entry.value}; uninstall one, or use its import path"
             self._ambiguous[entry.name] = (
                 f"{self.kind}: expected a name that stands for one thing, got {entry.name!r}: {problem}"

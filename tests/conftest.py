@@ -1,4 +1,4 @@
-"""No test reaches the network or the user's cache; real data are used where they lie beside the project."""
+"""No test reaches the network or the user's cache; real data are used where they lie next to the project."""
 
 import os
 from pathlib import Path

@@ -23,7 +23,7 @@ from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.files.checksummed import checksummed_line, read_checksummed, write_checksummed
 from dp_bench.files.names import no_formula
-from dp_bench.files.swapped import MANIFEST, built_beside
+from dp_bench.files.swapped import MANIFEST, replaced_folder
 from dp_bench.report.collect import collect
 from dp_bench.report.render.markdown import lines
 from dp_bench.report.table import Table
@@ -32,7 +32,7 @@ from dp_bench.report.table import Table
 def test_a_report_removes_only_what_it_wrote_and_only_in_its_folder(tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("mine")
-    with built_beside(tmp_path / "report") as folder:
+    with replaced_folder(tmp_path / "report") as folder:
         (folder / "page").write_text("old")
         (folder / "gone").write_text("old")
     digest = hashlib.sha256(b"mine").hexdigest()
@@ -41,7 +41,7 @@ def test_a_report_removes_only_what_it_wrote_and_only_in_its_folder(tmp_path: Pa
     manifest.write_text(manifest.read_text() + planted)
     (tmp_path / "report" / "link").symlink_to(outside)
     (tmp_path / "report" / "notes").write_text("mine")
-    with built_beside(tmp_path / "report") as folder:
+    with replaced_folder(tmp_path / "report") as folder:
         (folder / "page").write_text("new")
     assert outside.read_text() == "mine"
     found = {path.name for path in (tmp_path / "report").iterdir()}
@@ -51,11 +51,11 @@ def test_a_report_removes_only_what_it_wrote_and_only_in_its_folder(tmp_path: Pa
 
 
 def test_a_report_that_fails_leaves_its_predecessor(tmp_path: Path) -> None:
-    with built_beside(tmp_path / "report") as folder:
+    with replaced_folder(tmp_path / "report") as folder:
         (folder / "page").write_text("old")
 
     def fail() -> None:
-        with built_beside(tmp_path / "report") as folder:
+        with replaced_folder(tmp_path / "report") as folder:
             (folder / "page").write_text("new")
             raise RuntimeError
 
@@ -69,7 +69,7 @@ def test_a_report_is_not_written_over_runs_or_through_a_link(tmp_path: Path) -> 
     assert main(["report", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "runs")]) == 2
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "paper").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="expected a folder, got a link"), built_beside(tmp_path / "paper"):
+    with pytest.raises(UserError, match="expected a folder, got a link"), replaced_folder(tmp_path / "paper"):
         pass
 
 

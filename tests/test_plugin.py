@@ -81,7 +81,7 @@ class Ones(Digits):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the example plugin installed, a module beside it, and an entry point that cannot be loaded."""
+    """A folder with the example plugin installed, a module next to it, and an entry point that cannot be loaded."""
     target = tmp_path_factory.mktemp("site")
     install_project(PROJECT / "examples" / "plugin", target)
     (target / "warming.py").write_text(WARMING)

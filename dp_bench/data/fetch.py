@@ -77,7 +77,7 @@ def _temporary_folder(root: Path, collection: Collection) -> Iterator[Path]:
                 break
             except (FileNotFoundError, BlockingIOError):  # taken for abandoned before it could be locked
                 continue
-            except OSError:  # a file system without locks: nobody else gets one either
+            except OSError:  # a file system without locks: no other process gets one either
                 break
         try:
             yield folder

@@ -236,7 +236,7 @@ def _cached_at(path: Path) -> Path:
 
 
 def _cached_fingerprints(cached: Path, signature: list[int]) -> dict[str, str] | None:
-    """None where nothing is cached, or anything but what is written here: the file is then read again."""
+    """None if nothing is cached, or anything but what is written here: the file is then read again."""
     content = read_checksummed_bytes(cached)
     try:
         entry = json.loads(content or b"null")

@@ -135,7 +135,7 @@ def _official(collection: Collection) -> FoundCollection:
 
 
 def _what_is_there(root: Path, collection: Collection) -> str:
-    return f"has no {collection.name}" if root.is_dir() else "is no folder"
+    return f"has no {collection.name}" if root.is_dir() else "is not a folder"
 
 
 def _real_source(collections: Mapping[str, FoundCollection], files: Mapping[str, Found], rows: Rows) -> Source:

@@ -2,7 +2,7 @@
 
 Beside each file lies a record: of which source files (by checksum), rows and format the tensors were made, and the
 checksum of the file itself. A file whose record is missing or says anything else is made again. That stops damage and
-what other code or other data left, not somebody who writes both anew: `dp-bench data` makes the tensors of the verified
+what other code or other data left, not someone who writes both anew: `dp-bench data` makes the tensors of the verified
 files again and compares.
 """
 

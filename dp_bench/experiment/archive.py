@@ -65,7 +65,7 @@ def walk(root: Path, profile: str) -> Tree:
             tree.skipped.append(Skipped(relative, f"cannot be read: {error.strerror}"))
             return
         shown = [entry for entry in entries if not entry.name.startswith(".")]
-        # Where a link leads is no part of this store, and may be this folder again. A linked file is read as any other.
+        # A link's target is not part of this store, and may be this folder again. A linked file is read as any other.
         links = [entry.name for entry in shown if entry.is_symlink() and not Path(entry).is_file()]
         tree.skipped.extend(Skipped(f"{relative}/{name}", "a link: not followed") for name in links)
         inner = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]

@@ -9,7 +9,7 @@ different protocols that come of them, whichever is larger.
 
 Not charged is what is not a search on the same data at the same budget: another data set, a grid with a budget of its
 own (`OTHER_BUDGET`), and what no result depends on (`NO_PART_OF_A_RESULT`). Seeds are among these, as in the paper;
-reports say what they would cost. Every key that is not listed here is charged, so a new key is charged until somebody
+reports say what they would cost. Every key that is not listed here is charged, so a new key is charged until someone
 decides otherwise.
 """
 

@@ -119,7 +119,7 @@ class Config:
     micro_batch: int | None = None  # None: what was measured fastest for the model
     runs: str = "runs"
     quiet: bool = False  # a sweep shows its jobs itself
-    tracker: str = "none"  # none | tensorboard | mlflow: curves of released quantities, beside the folder of runs
+    tracker: str = "none"  # none | tensorboard | mlflow: curves of released quantities, next to the folder of runs
 
 
 class _SchemaType(type):

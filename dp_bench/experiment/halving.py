@@ -1,9 +1,9 @@
-"""A grid that is searched by halving, as far as its store tells: who is in which rung, and who goes on.
+"""The state of a grid that is searched by halving: which candidates are in which rung, and which continue.
 
-Everything follows from the runs on disk, so that any process finds the same, whoever trained and whoever was killed. A
+Everything follows from the runs on disk, so every process finds the same, whichever of them trained or was killed. A
 run that has reached the end of a rung says so in a file of its own, `rung<r>.json`: the result that it has if it stops
-there. Once all candidates of a rung have reached its end with every seed, the best of them go on, by the mean over the
-seeds of the best evaluation so far on the test set. That set is public, as in the paper, so the choice costs nothing.
+there. Once all candidates of a rung have reached its end with every seed, the best of them continue, by the mean over
+the seeds of the best evaluation so far on the test set. That set is public, as in the paper, so the choice is free.
 """
 
 import math
@@ -82,7 +82,7 @@ class HalvedGrid:
         return all(f.result() is not None if last else f.rung(rung) is not None for f in self.folders[point])
 
     def finish_dropped(self) -> None:
-        """Give every run of a candidate that does not go on its result, and take its checkpoint away."""
+        """Give every run of a candidate that does not continue its result, and take its checkpoint away."""
         for rung in range(len(self.rungs) - 1):
             above = self.members(rung + 1)
             if above is None:

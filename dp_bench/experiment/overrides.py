@@ -78,7 +78,7 @@ def _check_kind(word: str, booleans: Collection[str]) -> None:
     for part in value.split(",") if key == "runs" else ():
         number = _NUMBER.fullmatch(part) and not _READ_AS_THEY_ARE.fullmatch(part)
         if number or part.lower() in ("true", "false"):
-            raise invalid(key, "a folder", f"{part}, which is no text", f"write runs=./{part}")
+            raise invalid(key, "a folder", f"{part}, which is not text", f"write runs=./{part}")
 
 
 def is_hydras(error: BaseException) -> bool:

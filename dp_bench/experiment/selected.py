@@ -6,7 +6,7 @@ and pays its whole budget, so a search that has one is never repeated. Before, t
 
 Nothing that is kept tells the number of trials. There is one folder whatever it was; all times in it, inside files and
 of files and folders, are the day on which the search ended, not even that on which the winner was trained. What a file
-system records by itself and lets nobody set (creation and change of an inode) is not in copies and archives.
+system records by itself and lets no one set (creation and change of an inode) is not in copies and archives.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ class SelectedGrid:
             except BlockingIOError:
                 yield False
                 return
-            system.remove_tree(self._staging)  # left by a killed process; nobody has seen it
+            system.remove_tree(self._staging)  # left by a killed process; never shown
             try:
                 yield True
             finally:

@@ -239,7 +239,7 @@ def _provenance(path: Path) -> Any:
 
 
 def _text(path: Path) -> str | None:
-    """The text of a file; None where it is missing or no text."""
+    """The text of a file; None if it is missing or not text."""
     with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
         return system.read(path, follow=False).decode()
     return None

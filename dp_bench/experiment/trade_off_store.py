@@ -1,4 +1,4 @@
-"""What `dp-bench trade-off` leaves beside the runs: the data of a figure, and what they were measured on."""
+"""What `dp-bench trade-off` stores next to the runs: the data of a figure, and what they were measured on."""
 
 import hashlib
 from collections.abc import Mapping

@@ -27,7 +27,7 @@ from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
 _MOST_THREADS = 1024
-_MOST_EXAMPLES = 10**6  # per-example gradients held at once: more never fit
+_MOST_EXAMPLES = 10**6  # per-example gradients held in memory: more never fit
 
 
 def parse(composed: DictConfig, point: Mapping[str, float] | None = None) -> Config:
@@ -154,7 +154,7 @@ def _check_selection(config: Config) -> None:
     if chosen.pool or not STRATEGIES[config.strategy.name].private:
         return
     if config.seed != "secure":
-        expected = "secure with privacy.allocator=selection, as whoever can repeat the noise can repeat the search"
+        expected = "secure with privacy.allocator=selection, as anyone who can repeat the noise can repeat the search"
         raise invalid("seed", expected, config.seed, "add seed=secure")
     if len(config.seeds) > 1:
         expected = "one with privacy.allocator=selection, which pays for one winner"

@@ -29,7 +29,7 @@ def cached(
     """`compute()`, or what it returned when it was first called for this `kind` and `key`.
 
     The key must name everything that the result depends on, versions of code included. A checksum stops damage, not
-    somebody who edits an entry and its checksum: an entry is used only if it is `believed`, and computed again if not.
+    someone who edits an entry and its checksum: an entry is used only if it is `believed`, and computed again if not.
     """
     path = cache_folder() / kind / f"{_digest(key)[:32]}.json"
     result = _read(path, key)

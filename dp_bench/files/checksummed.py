@@ -52,7 +52,7 @@ def write_checksummed_bytes(path: Path, content: bytes) -> None:
 
 
 def read_checksummed_bytes(path: Path) -> bytes | None:
-    """The content, or None where the file is missing, unreadable or not what was written: it is then made again."""
+    """The content, or None if the file is missing, unreadable or not what was written: it is then made again."""
     try:
         stored = system.read(path)
     except OSError:

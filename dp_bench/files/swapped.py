@@ -1,8 +1,8 @@
-"""A folder of files that belong together, replaced as a whole: built beside its predecessor, then swapped with it.
+"""A folder of files that belong together, replaced as a whole: built next to its predecessor, then swapped with it.
 
 Whichever process is killed, the folder holds all of the old files or all of the new ones. `files.txt` in it lists what
 it was built with, a checksum and a name a line, as `sha256sum --check files.txt` reads it. What else lies in the folder
-is somebody's own and stays: a listed file counts as built only while it has the listed content.
+is the user's own and stays: a listed file counts as built only while it has the listed content.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _BUILDING = ".building"
 
 
 @contextlib.contextmanager
-def built_beside(folder: Path) -> Iterator[Path]:
+def replaced_folder(folder: Path) -> Iterator[Path]:
     """A new folder to write into, which takes the place of `folder` at the end; nothing changes if an error is raised.
 
     Another process may do the same at once: the last one wins.
@@ -94,7 +94,7 @@ def _sync(folder: Path) -> None:
 
 
 def _clear_abandoned(folder: Path) -> None:
-    """Remove what killed processes left beside it: what another one is building is locked."""
+    """Remove what killed processes left next to it: what another one is building is locked."""
     for left in folder.parent.glob(f".{folder.name}.*{_BUILDING}"):
         with contextlib.suppress(OSError), system.opened_folder(left) as descriptor:
             system.lock(descriptor, left)

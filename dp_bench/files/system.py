@@ -45,7 +45,7 @@ def _call(name: str, path: Path, act: Callable[..., Any], content: bytes | Path 
 
 
 def read(path: Path, follow: bool = True) -> bytes:
-    """All of a file. Without `follow` a link is an OSError: where it leads is no part of a store."""
+    """All of a file. Without `follow` a link is an OSError: its target is not part of a store."""
 
     def act() -> bytes:
         try:
@@ -87,7 +87,7 @@ class _Writer(io.FileIO):
         super().__init__(descriptor, "wb")
         self._path = path
 
-    def write(self, content: Any) -> int:  # BufferedWriter goes on after a short one
+    def write(self, content: Any) -> int:  # BufferedWriter continues after a short one
         plain = bytes(content) if _interceptor is not None else None
 
         def act(most: int | None = None) -> int:

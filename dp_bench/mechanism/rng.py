@@ -43,7 +43,7 @@ def rng(name: str, purpose: str, device: torch.device | str = "cpu") -> Rng:
 
     >>> import secrets
     >>> from dp_bench import rng
-    >>> noise = rng(secrets.token_hex(32), "noise")  # 256 bits that nobody knows
+    >>> noise = rng(secrets.token_hex(32), "noise")  # 256 secret bits
     >>> a, b = rng("my run, seed 0", "batches"), rng("my run, seed 0", "batches")
     >>> bool((a.uniform(3, torch.float64) == b.uniform(3, torch.float64)).all())
     True
@@ -54,7 +54,7 @@ def rng(name: str, purpose: str, device: torch.device | str = "cpu") -> Rng:
 
 
 class _AesRng:
-    """AES-256 in counter mode: nobody without the key can tell it from chance, and the hardware does it.
+    """AES-256 in counter mode: without the key it cannot be told from chance, and the hardware does it.
 
     A generator made for simulation could be guessed from the noise it makes, and takes longer.
     """

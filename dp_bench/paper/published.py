@@ -1,4 +1,4 @@
-"""What the paper published: every cell of its result tables, as printed, with its misprints mended and named.
+"""What the paper published: every cell of its result tables, as printed, with its misprints corrected and named.
 
 `published.csv` has one row per cell. `mean` and `sd` are as printed: accuracy in percent, mean squared error x 10^2.
 `lr`, `clip` and `quantile` are what the print means: a starred value is printed x 10^3, and two columns, a learning
@@ -45,7 +45,7 @@ def cells() -> tuple[Cell, ...]:
 
 
 def best_point(dataset: str, strategy: str, k: int, epsilon: float) -> dict[str, float] | None:
-    """The hyperparameters that the paper found best, or None where it names none. Epsilon means nothing to NoDP."""
+    """The hyperparameters that the paper found best, or None if it names none. Epsilon means nothing to NoDP."""
     for cell in cells():
         here = (cell.dataset, cell.strategy, cell.k) == (dataset, strategy, k)
         if here and (cell.epsilon == epsilon or math.isinf(cell.epsilon)) and cell.hyperparameters:

@@ -2,11 +2,12 @@
 
 `composition` (the paper's): n candidates of T steps each are n T steps of one mechanism. All of them may be released.
 
-`halving` (successive halving, keeping a third): all candidates train for a few steps, the better third goes on for
+`halving` (successive halving, keeping a third): all candidates train for a few steps, the better third trains for
 three times as many, until at most three are left, which train to the end. Candidates and steps of every rung are fixed
-before the first step, so a search is sum_r n_r (t_r - t_(r-1)) steps of one mechanism, whoever goes on. Who does is
-chosen by the metric on the test set, which is public here as in the paper: that is post-processing of what is released
-anyway, and everything may be released. (If the test set is private too, choosing by it needs a budget of its own.)
+before the first step, so a search is sum_r n_r (t_r - t_(r-1)) steps of one mechanism, whichever candidates
+continue. They are chosen by the metric on the test set, which is public here as in the paper: that is post-processing
+of what is released anyway, and everything may be released. (If the test set is
+private too, choosing by it needs a budget of its own.)
 
 `selection` (Papernot and Steinke, 2022): a secret, random number of candidates is trained, drawn with replacement, and
 only the best one is released: `dp_bench.privacy.selection`.
@@ -21,7 +22,7 @@ from dp_bench.privacy.accountants import ACCOUNTANTS, POISSON, Accountant, accou
 
 COMPOSITION, HALVING, SELECTION = "composition", "halving", "selection"
 ALLOCATORS = (COMPOSITION, HALVING, SELECTION)
-KEPT = 3  # one of so many goes on, and trains for so many times as many steps
+KEPT = 3  # one of so many continues, for so many times as many steps
 _FEW = 3  # so many train to the end
 
 

@@ -93,7 +93,7 @@ def table(question: Question) -> list[Row]:
 
 def _possible(question: Question, chosen: Sequence[Way], found: Mapping[str, float]) -> bool:
     """Whether no epsilon is below what its noise spends. Of selection only one trial is looked at: no quick bound is
-    known of the best of several, and what somebody wrote into the user's own cache could be too low by as much."""
+    known of the best of several, and what is written into the user's own cache could be too low by as much."""
     size = question.sampling, question.delta
     for way in chosen:
         row = _row(question, way, found)

@@ -17,7 +17,7 @@ _EXPECTED = "noise multiplier: expected one that spends epsilon"
 def check_allocation(allocation: Allocation) -> None:
     """Refuse an allocation whose noise multiplier spends more than it says, counted anew by its own accountant.
 
-    A run asks before it starts: an allocation may come from a cache that somebody edited or that older code wrote.
+    A run asks before it starts: an allocation may come from a cache that was edited or that older code wrote.
     """
     if (reason := doubt(allocation)) is not None:
         raise UserError(f"{reason}; delete {cache_folder() / 'calibration'} and start again")

@@ -39,8 +39,8 @@ both, for one query.
 that was accounted for, at any batch size, sampling rate and number of queries.
 
 What this takes as given: the gradient that the passes through the model compute for an example does not depend on
-which examples stand beside it. That is not a matter of course: a product may round a row by its place and by how many
-rows there are, and where a norm then passes a threshold, several examples jump at once.
+which other examples are in the batch. That is not a matter of course: a product may round a row by its place and by
+how many rows there are, and where a norm then passes a threshold, several examples jump at once.
 
 - Proven: an example that is computed alone, in memory of its own, has the same gradient in every batch.
 - Measured: whether a model's passes over many examples have this property, to the bit, is tried on the machine, with

@@ -31,7 +31,7 @@ class Series:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A matrix over two axes of a grid, `values[row of y][column of x]`; None where there is no value."""
+    """A matrix over two axes of a grid, `values[row of y][column of x]`; None if absent."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dp_bench.errors import invalid, unknown
 from dp_bench.files.names import NAME, one_line
-from dp_bench.files.swapped import built_beside
+from dp_bench.files.swapped import replaced_folder
 from dp_bench.privacy.accountants import ACCOUNTANTS
 
 _EXAMPLES = """examples:
@@ -115,7 +115,7 @@ def make_report(
     if variant is not None and variant not in variants:
         raise unknown("--variant", variant, sorted(variants))
     report = build(collection, variant, asked, collect(reference, "verify") if reference else None)
-    with built_beside(out / collection.profile) as folder:
+    with replaced_folder(out / collection.profile) as folder:
         drawings: list[Drawing] = []
         for chapter in report.chapters:
             place = folder / chapter.folder

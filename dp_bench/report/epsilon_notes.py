@@ -1,4 +1,4 @@
-"""What the epsilons beside our results mean, in words: said of every table, every figure and every row of a CSV."""
+"""What the epsilons of our results mean, in words: said of every table, every figure and every row of a CSV."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ def not_private(grids: Iterable[Grid]) -> str:
 
 
 def budget_words(grids: Iterable[Grid]) -> str:
-    """What the epsilons beside these results mean."""
+    """What the epsilons of these results mean."""
     private = [grid for grid in grids if grid.allocation is not None]
     if not private:
         return "Nothing here is private."
@@ -116,7 +116,7 @@ def _true_epsilons(grids: Iterable[Grid]) -> str:
     spent: dict[float, list[float]] = {}
     for grid in grids:
         if grid.allocation is None or grid.guarantee.unproven:
-            continue  # whose count is no epsilon
+            continue  # whose count is not an epsilon
         spent.setdefault(grid.key.epsilon, []).append(_true_epsilon(grid.allocation, grid.spec.source.train_rows))
     ranges = {e: sorted({rounded_up(end(values), 2) for end in (min, max)}, key=float) for e, values in spent.items()}
     each = ", ".join(f"{' to '.join(ends)} where {exact(epsilon)} is set" for epsilon, ends in sorted(ranges.items()))

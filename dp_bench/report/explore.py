@@ -21,7 +21,7 @@ _IDENTITY = ("step", "epsilon")  # columns of the evaluations that are not curve
 
 @dataclass(frozen=True)
 class Cell:
-    """A grid beside what was published for it."""
+    """A grid and what was published for it."""
 
     grid: Grid
     score: Score | None  # None: the paper has no such cell

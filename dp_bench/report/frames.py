@@ -93,7 +93,7 @@ def frame(runs: Sequence[RunRecord]) -> pd.DataFrame:
 
 
 def harmless(frame: pd.DataFrame) -> pd.DataFrame:
-    """For a file that somebody may open with a spreadsheet: text that would be a formula there is text."""
+    """For a file that may be opened with a spreadsheet: text that would be a formula there is text."""
     return frame.map(lambda value: no_formula(one_line(value)) if isinstance(value, str) else value)
 
 

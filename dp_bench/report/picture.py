@@ -1,4 +1,4 @@
-"""The one picture of a README: what each strategy reaches for which budget, published beside ours."""
+"""The one picture of a README: what each strategy reaches for which budget, published and ours."""
 
 import tempfile
 from collections.abc import Sequence

@@ -53,7 +53,7 @@ WORDS_EMULATED = (
 
 @dataclass(frozen=True)
 class Account:
-    """What a private grid spends. An opinion is None where its accountant takes long and was not asked for."""
+    """What a private grid spends. An opinion is None if its accountant takes long and was not asked for."""
 
     grid: Grid
     allocation: Allocation

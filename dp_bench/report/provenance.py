@@ -98,7 +98,7 @@ def sources(collection: Collection) -> Table:
 
 
 def divergences(results: Results) -> Table | None:
-    """Which runs diverged and why, one row per grid; None where none did."""
+    """Which runs diverged and why, one row per grid; None if none did."""
     if not any(grid.diverged for grid in results.values()):
         return None
     rows, grids = [], []
@@ -121,7 +121,7 @@ def divergences(results: Results) -> Table | None:
 
 
 def not_begun(results: Results) -> list[str]:
-    """The paper's grids of which nothing is there, a line a data set and k."""
+    """The paper's grids of which nothing is there, one line per data set and k."""
     planned: dict[tuple[str, int], list[Key]] = {}
     for cell in published.cells():
         key = Key(cell.dataset, cell.strategy, cell.k, cell.epsilon)

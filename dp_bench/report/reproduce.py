@@ -1,8 +1,8 @@
-"""`dp-bench reproduce`: a part of the paper in a quarter of an hour, beside the committed reference results.
+"""`dp-bench reproduce`: a part of the paper in a quarter of an hour, next to the committed reference results.
 
 AG News, of which a run takes half a minute, is trained at the paper's full protocol where the data can be had, and
 judged. The images, and synthetic text in place of AG News, are trained at a much reduced protocol: that shows that
-everything works, stands beside the published values and is never judged.
+everything works, is shown with the published values and is never judged.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         prog="dp-bench reproduce",
         allow_abbrev=False,
         description="Train a part of the paper (a quarter of an hour on two cores), repeat a reference run bit for "
-        "bit, and report both beside the committed reference results. The same command resumes.",
+        "bit, and report both with the committed reference results. The same command resumes.",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--out", type=Path, default=Path("reports"), help="where the report goes (default: reports)")

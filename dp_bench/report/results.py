@@ -3,7 +3,7 @@
 The best point is the paper's: the best mean over seeds of the best evaluation on the test set, among points of which
 not every run diverged. A run that diverged counts with its best evaluation: leaving it out would flatter the point.
 Where it has none, that cannot be helped, so a point with such a run is best only where every other has one. How many
-seeds diverged stands beside every mean (`Point.seeds_in_words`), and the scorecard takes none of these for reproduced.
+seeds diverged is shown with every mean (`Point.seeds_in_words`), and the scorecard takes none of these for reproduced.
 """
 
 import itertools
@@ -70,7 +70,7 @@ class Point:
         return self.diverged < self.seeds and bool(self.values())
 
     def values(self, which: str = "best") -> list[float]:
-        """The metric of each seed; a value that is not finite is no value."""
+        """The metric of each seed; a value that is not finite is not a value."""
         done = [run.result for run in self.runs if run.result is not None]
         values = [(result.best if which == "best" else result.final).number for result in done]
         return [value for value in values if math.isfinite(value)]
@@ -126,7 +126,7 @@ class Grid:
     @property
     def full_protocol(self) -> bool:
         """Whether it was trained as the paper trains, on real data: fewer rows, smaller batches and fewer epochs are
-        shown beside the published values, and judged by nobody."""
+        shown with the published values, never judged."""
         paper, spec = TrainConfig(), self.spec
         same = (spec.train.batch_size, spec.train.epochs) == (paper.batch_size, paper.epochs)
         return same and spec.dataset.limit is None and not self.synthetic
@@ -168,7 +168,7 @@ class Grid:
 
     @property
     def best(self) -> Point | None:
-        """The first of the best points, or None where every run diverged or none is done."""
+        """The first of the best points, or None if every run diverged or none is done."""
         converged = [point for point in self.points if point.converged]
         best = None
         for point in [point for point in converged if not point.without_value] or converged:

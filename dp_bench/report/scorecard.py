@@ -1,4 +1,4 @@
-"""The paper's published cells beside ours, one by one, and whether its ranking of the strategies holds."""
+"""The paper's published cells against ours, one by one, and whether its ranking of the strategies holds."""
 
 import itertools
 import math

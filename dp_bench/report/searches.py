@@ -1,4 +1,4 @@
-"""What each strategy found under each way to pay for its search: whole grids only, as part of a grid is no search."""
+"""What each strategy found under each way to pay for its search: whole grids only, as part of a grid is not searched."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

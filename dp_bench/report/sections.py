@@ -33,8 +33,8 @@ def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Se
     """The runs by protocol. First, for each data set, the preferred variant, else the default, else the fullest.
 
     An emulated data set comes first only where there is no other: its epsilons are not guarantees. So does a grid that
-    was searched by another allocator than composition, and never beside one that was not. Synthetic data stand apart
-    from real data: numbers of both must not share a table.
+    was searched by another allocator than composition, and never together with one that was not. Synthetic data are
+    kept apart from real data: numbers of both must not share a table.
     """
     composed = [run for run in runs if _composed(run.spec)]
     private = any(run.spec.allocation for run in composed)

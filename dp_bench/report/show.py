@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def place(root: Path, wanted: str) -> tuple[Path, str]:
-    """The store and the name of a run's folder; what is no folder is a part of a name."""
+    """The store and the name of a run's folder; what is not a folder is part of a name."""
     folder = Path(wanted).resolve()
     parts = folder.parts
     if not folder.is_dir() or len(parts) <= _DEPTH:

@@ -55,7 +55,7 @@ def mean_interval(values: Values) -> tuple[float, float] | None:
 
 
 def compare(pairs: Sequence[Pair], higher_is_better: bool) -> Comparison | None:
-    """A against B over the given cells, those with two values or more on both sides; None where there are none."""
+    """A against B over the given cells, those with two values or more on both sides; None if there are none."""
     usable = [(np.asarray(a, dtype=float), np.asarray(b, dtype=float)) for a, b in pairs if min(len(a), len(b)) > 1]
     if not usable:
         return None

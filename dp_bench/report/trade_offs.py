@@ -1,4 +1,4 @@
-"""What `dp-bench trade-off` leaves beside the runs: believed only where its two files are whole and belong together."""
+"""What `dp-bench trade-off` stores next to the runs: believed only if its two files are whole and belong together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

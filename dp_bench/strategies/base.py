@@ -89,5 +89,5 @@ def clipped_gradient(clip: float | Tensor, noise_multiplier: float) -> Query:
 
 
 def scalar(value: float, like: Tensor) -> Tensor:
-    """A 0-d float64 tensor beside `like`: many small factors must not drift, and no step waits for the host."""
+    """A 0-d float64 tensor on the device of `like`: many small factors must not drift; no step waits for the host."""
     return like.new_ones(()).double() * value

@@ -1,4 +1,4 @@
-"""What a hyperparameter may be, declared beside it: `lr: Positive`, `momentum: Decay = 0.9`.
+"""What a hyperparameter may be, declared with it: `lr: Positive`, `momentum: Decay = 0.9`.
 
 A declaration is part of the field's type (`Annotated`), so that a strategy's dataclass says everything there is to say
 about its hyperparameters: `Strategy` refuses other values, the contract tests that it does, and a grid finds its axis.

@@ -58,7 +58,7 @@ def sweep(planned: Sequence[Job], launch: Launch) -> None:
 
 
 def _name(job: Job) -> PurePosixPath:
-    """Of what failed; which candidates a selection tried is nobody's business."""
+    """Of what failed; which candidates a selection tried stays secret."""
     run = job.runs[0]
     return run.grid_folder if run.winner_only else run.folder.parent
 

@@ -198,7 +198,7 @@ def _effort(planned: Sequence[Job]) -> str:
 
 
 def _share(run: RunSpec) -> float:
-    """Of its steps, expected before it is known who goes on, or is tried."""
+    """Of its steps, expected before it is known which candidates continue or are tried."""
     allocation = run.allocation
     return 1.0 if allocation is None or allocation.pool else allocation.runs_worth / allocation.candidates
 

@@ -138,7 +138,7 @@ def view_of(planned: Sequence[Job]) -> View:
 
 @contextlib.contextmanager
 def watching(planned: Sequence[Job]) -> Iterator[None]:
-    """Show the sweep while it runs: redrawn on a terminal, a line a minute elsewhere, everything at the end."""
+    """Show the sweep while it runs: redrawn on a terminal, one line per minute elsewhere, everything at the end."""
     view, over = view_of(planned), threading.Event()
     print(view.total_line(), file=sys.stderr)
     screen = console(sys.stderr)

@@ -53,7 +53,7 @@ def outcome(grid: SelectedGrid) -> str:
 
 @contextlib.contextmanager
 def _spinner() -> Iterator[None]:
-    """On a terminal, that something is going on: without a count, and without a clock."""
+    """On a terminal, that something is running: without a count, and without a clock."""
     screen = console(sys.stderr)
     with screen.status("searching") if screen.is_terminal else contextlib.nullcontext():
         yield

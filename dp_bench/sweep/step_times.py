@@ -59,12 +59,12 @@ def synthetic(spec: RunSpec, rows: int) -> "Dataset":
     task = TASKS[spec.dataset.name]
     x = torch.rand(rows, *task.shape(spec.task_options), generator=generator)
     y = x if task.classes is None else torch.randint(task.classes, (rows,), generator=generator)
-    source = Source("stand-in", "made up to measure speed", (), {}, rows, min(rows, 500))
+    source = Source("stand-in", "generated to measure speed", (), {}, rows, min(rows, 500))
     return Dataset(spec.dataset.name, x, y, x[:500], y[:500], source)
 
 
 def _timed(work: Callable[[], None]) -> float:
-    """Of this process's own time on one core: what others do on the machine is no part of the cost."""
+    """Of this process's own time on one core: what others do on the machine is not part of the cost."""
     start = time.process_time()
     work()
     return time.process_time() - start

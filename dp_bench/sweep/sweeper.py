@@ -94,7 +94,7 @@ class GridSweeper(Sweeper):
         self.config = config
         jobs = config.hydra.launcher.get("n_jobs")
         if isinstance(jobs, int) and (jobs == 0 or not -(os.cpu_count() or 1) <= jobs <= _MOST_JOBS):
-            raise invalid("hydra.launcher.n_jobs", "how many jobs at once", jobs, "-1 is one per core")
+            raise invalid("hydra.launcher.n_jobs", "the number of parallel jobs", jobs, "-1 is one per core")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no private tool should report home
         launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config

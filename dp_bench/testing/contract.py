@@ -83,7 +83,7 @@ def is_described(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     for field in fields:
         _expect(
             field in ranges(strategy),
-            f"{name}.{field}: expected its valid values beside it, as in `{field}: Positive` "
+            f"{name}.{field}: expected its valid values with it, as in `{field}: Positive` "
             "(dp_bench.strategies.ranges): what is not declared is not refused",
         )
     swept: tuple[str, ...] = getattr(strategy, "swept", ("nothing",))
@@ -91,7 +91,7 @@ def is_described(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
         _expect(axis in fields, f"{name}.swept: expected names among {fields}, got {swept}")
         _expect(
             axis in (*IN_EVERY_GRID, *declared_axes(strategy)),
-            f"{name}.{axis}: expected an Axis beside it, as it is swept: a grid has no values for it otherwise",
+            f"{name}.{axis}: expected an Axis with it, as it is swept: a grid has no values for it otherwise",
         )
     color = strategy.color
     _expect(

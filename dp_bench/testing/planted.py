@@ -147,7 +147,7 @@ def drawn_twice_as_often(strategy: Strategy[Any]) -> Iterator[None]:
 
 @contextmanager
 def no_noise_for_an_empty_batch(strategy: Strategy[Any]) -> Iterator[None]:
-    """A step without examples is skipped: that nobody was drawn is released without noise."""
+    """A step without examples is skipped: that the sample is empty is released without noise."""
 
     def planted(
         exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any

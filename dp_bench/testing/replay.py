@@ -5,16 +5,16 @@ keys, and what the first world released is played to the second one's updates: p
 the definition of adaptive composition. Then at every step
 
 - control flow is equal: the same queries, shapes, releases, and as many numbers drawn from each generator. One that
-  depends on the examples would leak past the noise, and nobody would have accounted for it;
+  depends on the examples would leak past the noise, unaccounted for;
 - parameters and state are equal after it, bit for bit: whatever an update reads besides what was released, a sum
   without its noise for example, would make them differ;
 - every sum that `release` is given moves by at most its bound, and all of them together by
   sqrt(sum_k (|difference_k| / (z_k bound_k))^2) <= (1 + `rounding`) / nu. No statistics: this holds or does not.
 
 The coupling. The sampler draws gaps between members, so that an example inserted in the middle realigns who is drawn
-after it: equal keys would compare batches that differ by many examples. That is no leak, only a useless pairing of two
-equally likely batches. Here the others are drawn by the real sampler on the smaller data set in both worlds, and the
-canary joins every batch, wherever it stands. At the end of the data set the real sampler does this by itself, which
+after it: equal keys would compare batches that differ by many examples. That is not a leak, only a useless pairing of
+two equally likely batches. Here the others are drawn by the real sampler on the smaller data set in both worlds, and
+the canary joins every batch, wherever it stands. At the end of the data set the real sampler does this by itself, which
 `sampler_is_coupled` checks: the same uniforms, at the same rate, draw the same others.
 """
 

@@ -27,7 +27,7 @@ Numbers = NDArray[np.float64]
 Decisions = NDArray[np.bool_]  # "the canary is in", for each draw
 
 # In units of the claimed noise's variance: the fitted Gaussians are not believed to be narrower than this, since
-# noise that cancels leaves rounding errors, whose shape is nobody's.
+# noise that cancels leaves rounding errors, whose shape is not known.
 NARROWEST_VARIANCE = 1e-9
 
 

@@ -1,4 +1,4 @@
-"""A background thread that writes files while training goes on."""
+"""A background thread that writes files while training continues."""
 
 import contextlib
 from collections.abc import Callable, Iterator

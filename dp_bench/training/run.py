@@ -171,7 +171,7 @@ def _result(spec: RunSpec, training: Training) -> RunResult:
         metrics_sha256=metrics_digest(training.rows),
         best=Evaluation(best["step"], _plain(best[task.metric])),
         final=Evaluation(last["step"], _plain(last[task.metric])),
-        # A run that stopped early was allowed to go on: it is charged all its steps.
+        # A run that stopped early was allowed to continue: it is charged all its steps.
         steps_charged=spec.steps if allocation else 0,
         epsilon_run=allocation.epsilon_run if allocation else None,
         epsilon_grid=allocation.epsilon_grid if allocation else None,

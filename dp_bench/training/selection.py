@@ -10,7 +10,7 @@ What is proven of it, and what it costs: `dp_bench.privacy.selection`. How the p
   take, which candidates they are of or what they say on their way.
 
 A search that is interrupted, killed or fails has released nothing, so that the same command may start it over at no
-further cost: of both attempts together, one winner leaves. What this relies on is that nobody interrupts a search
+further cost: of both attempts together, one winner leaves. What this relies on is that no one interrupts a search
 because of how long it takes, as K would then no longer have the distribution that is charged. Whoever watches the clock
 learns about K; what is released must not tell them more than the winner.
 """

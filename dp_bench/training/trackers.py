@@ -1,7 +1,7 @@
 """Curves and hyperparameters of runs in TensorBoard or MLflow: what `metrics.csv` and `spec.json` hold, nothing else.
 
 Every value is released, or known before training: the training loss, gradients and anything else of the private data
-never come here. Logs lie beside the store, so that no folder of it depends on whether runs were tracked.
+never come here. Logs lie next to the store, so that no folder of it depends on whether runs were tracked.
 """
 
 import contextlib
@@ -100,7 +100,7 @@ def _mlflow(spec: RunSpec, folder: Path) -> Iterator[Log]:
     client = MlflowClient(tracking_uri=server or folder.as_uri())
     found = client.get_experiment_by_name(_EXPERIMENT)
     experiment = found.experiment_id if found else client.create_experiment(_EXPERIMENT)
-    # A resumed run goes on in its own entry: it is known by its digest.
+    # A resumed run continues its own entry: it is known by its digest.
     earlier = client.search_runs([experiment], f"tags.folder = '{_tag(spec)}'")
     run = earlier[0] if earlier else client.create_run(experiment, run_name=_tag(spec), tags={"folder": _tag(spec)})
     for name, value in facts(spec).items() if not earlier else ():

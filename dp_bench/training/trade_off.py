@@ -61,7 +61,7 @@ class Observed(Training):
     """A training that can be looked at between two steps and then continues unchanged."""
 
     def trade_off(self, clips: Sequence[float], draws: int) -> list[Row]:
-        """The next step's gradient, sanitised at each C as this strategy would, beside the true one.
+        """The next step's gradient, sanitised at each C as this strategy would, and the true one.
 
         On the batch that the next step will draw, since the paper's true gradient is its minibatch's. All sums come
         from one pass; each C has noise of its own, from generators that nothing else draws from.
@@ -91,7 +91,7 @@ class Observed(Training):
 
 
 def _direction(vector: Tensor) -> Tensor:
-    """Of length 1, in float64; NaN where there is none (the gradient of an empty batch)."""
+    """Of length 1, in float64; NaN if it is zero (the gradient of an empty batch)."""
     exact = vector.double()
     length: Tensor = exact.norm()
     return exact / length

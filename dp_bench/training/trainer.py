@@ -20,7 +20,7 @@ from dp_bench.mechanism.rng import initial_weights, rng
 from dp_bench.privacy.query import LONGEST_NORM, SHORTEST_NORM, Query, joint_sensitivity, multipliers_suffice
 from dp_bench.tasks import TASKS
 
-_CHUNK = 100  # examples evaluated at once
+_CHUNK = 100  # examples per chunk of an evaluation
 _ARITHMETIC = 10  # raise it when the same spec comes to give other bits: no run may change half-way
 
 

@@ -58,7 +58,7 @@ def test_what_a_killed_process_left_is_not_taken_for_data(
     assert cached_names(tmp_path) != []
     use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
     assert describe("mnist").kind == "complete"
-    assert cached_names(tmp_path) == ["mnist"], "nobody else will ever clear it"
+    assert cached_names(tmp_path) == ["mnist"], "nothing else will ever clear it"
 
 
 def test_what_another_process_is_fetching_is_left_alone(

@@ -81,7 +81,7 @@ class TestWhereItIsFound:
         with pytest.raises(UserError) as error:
             describe("mnist")
         message = str(error.value)
-        for part in (f"$DP_BENCH_DATA ({own}) is no folder", "cache", "nowhere: this test has no network"):
+        for part in (f"$DP_BENCH_DATA ({own}) is not a folder", "cache", "nowhere: this test has no network"):
             assert part in message
         assert "set DP_BENCH_DATA" in message
         assert "dataset.stand_in=true" in message

@@ -92,7 +92,7 @@ class TestWhatIsRemembered:
 
 
 class TestOfficialGlove:
-    """Known by its words and the first numbers of "the"; nothing here has the official file, so one is made up."""
+    """Known by its words and the first numbers of "the"; nothing here has the official file, so one is generated."""
 
     THE = b"the 0.418 0.24968 -0.41242 0.1217 0.34527" + b" 0" * 45
 

@@ -125,7 +125,7 @@ def test_damage_is_named_and_never_lost_nor_believed(store: Path, tmp_path: Path
     more = tmp_path / "more"
     write_run(more, synthetic_spec(lr=0.3162, seed=7), [0.1, 0.8])
     assert len(archive(more, kept, ["paper"]).skipped) == 2
-    assert {edited, torn + b"\n"} <= set(lines(kept / MNIST)), "what cannot be read may still be mended"
+    assert {edited, torn + b"\n"} <= set(lines(kept / MNIST)), "what cannot be read may still be repaired"
     assert archive(store, kept, ["paper"]).added == 2
     assert not collect(kept, "paper").skipped
     assert len(records(kept)) == 103

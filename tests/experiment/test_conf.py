@@ -94,7 +94,7 @@ def written(path: str) -> dict[str, Any]:
 
 
 def comments(path: str) -> dict[str, str]:
-    """The comment beside each top-level key of a shipped file."""
+    """The comment on each top-level key of a shipped file."""
     lines = [re.fullmatch(r"(\w+): .*?  # (.+)", line) for line in (CONF / path).read_text().splitlines()]
     return {line[1]: line[2] for line in lines if line}
 

@@ -125,7 +125,7 @@ def test_a_folder_that_is_none_of_configurations(folder: Path, capsys: pytest.Ca
 def test_an_experiment_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = "hydra:\n  sweeper:\n    params:\n      strategy: online\n      grid.k: 2\n"
     (folder / "experiment" / "mine.yaml").write_text(f"{_WHOLE}privacy: {{epsilon: 4}}\n{sweep}")
-    (folder / "experiment" / "unused.yaml").write_text("a: [1")  # what is not chosen is nobody's concern
+    (folder / "experiment" / "unused.yaml").write_text("a: [1")  # what is not chosen is not read
     words = ["run", "-m", "--config-dir", str(folder), "experiment=mine", "profile=smoke", "dataset=ag_news"]
     assert main([*words, "seeds=[-1]"]) == 2
     assert "seeds: expected whole numbers" in capsys.readouterr().err

@@ -26,7 +26,7 @@ SIZE = 120_000
 
 
 def emulating(*overrides: str) -> RunSpec:
-    """One run on stand-in data that emulates a larger set; of the verify profile, as nothing else may."""
+    """One run on synthetic data that emulates a larger set; of the verify profile, as nothing else may."""
     chosen = ["dataset=ag_news", "strategy=online", *POINT["online"], "dataset.stand_in=true", "dataset.limit=2000"]
     return specs(composed("profile=verify", *chosen, f"dataset.emulate_size={SIZE}", *overrides))[0]
 

@@ -25,7 +25,7 @@ def paper_axes(strategy, k, **also):
     return axes_for(SWEPT[strategy], k, RANGES, CHOICES, also)
 
 
-# Rows as printed, in the order of the four epsilons; None where every run diverged. Columns that the paper marks with a
+# Rows as printed, in the order of the four epsilons; None if every run diverged. Columns that the paper marks with a
 # star, or should have (FIDELITY: FixedThreshold on MNIST k=9, FixedQuantile on AG News k=5), are 1000 times too large.
 STARRED = {
     ("mnist", 5, "fixed_threshold"),

@@ -877,7 +877,7 @@ def test_a_layer_that_is_used_twice_stays_whole():
 @pytest.mark.parametrize("large", [1, 2, 8, 16])
 @pytest.mark.parametrize("every", [128, 250, 256, 20_000])
 def test_single_precision_hides_nothing_from_a_norm(width, large, every):
-    """Numbers whose squares vanish beside the first ones', if they are added to these one by one."""
+    """Numbers whose squares vanish next to the first ones', if they are added to these one by one."""
     inner = [1.0 if i % every < large else 2.0**-12 for i in range(width)]
     assert contribution(inner, [1.0, -1.0], 1e-3, bias=False) == pytest.approx(1, rel=1e-6)
 

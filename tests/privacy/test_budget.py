@@ -215,7 +215,7 @@ SMALL = (Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)
 
 @pytest.fixture
 def calibrations(monkeypatch):
-    """Calls of a stand-in for the calibration."""
+    """Calls of a fake calibration."""
     calls = []
 
     def smallest_multiplier(unpriced, spent):
@@ -441,7 +441,7 @@ def edited(path, **changes):
         {"noise_multiplier": 0.01},
         {"epsilon_run": 0.001},
         {"noise_multiplier": -1.0},
-        # right for a single step of a single candidate, which nobody asked for
+        # right for a single step of a single candidate, which was not asked for
         {"noise_multiplier": 0.6, "epsilon_grid": 0.99, "epsilon_run": 0.99, "candidates": 1, "steps": 1},
     ],
 )

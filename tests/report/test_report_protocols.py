@@ -1,4 +1,4 @@
-"""The sound protocol beside the paper's probable one, and Online's ablations, on synthetic results."""
+"""The sound protocol and the paper's probable one, and Online's ablations, on synthetic results."""
 
 from pathlib import Path
 

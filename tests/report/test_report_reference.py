@@ -51,7 +51,7 @@ def test_a_variant_is_repeated_as_it_was(tmp_path: Path) -> None:
     (section,) = sections(collect(tmp_path, "verify").runs)
     ((_, commit, command),) = rerun_commands.table(section.results).rows
     assert commit == "0123456"
-    # A tree with changes is no commit, and must not pass as one.
+    # A tree with changes is not a commit, and must not pass as one.
     assert rerun_commands.short(f"{commit}789+") == f"{commit}+"
     assert " strategy.momentum=0 " in command
     assert "data=subset" not in command

@@ -154,7 +154,7 @@ def test_ties_are_ties_and_neither_order_of_them_is_wrong(tmp_path: Path) -> Non
         "Online = AdamWOSM > FixedThreshold > FixedQuantile",
         "AdamWOSM > Online > FixedThreshold",
     )
-    # Ours are equal where the paper sees a difference: that is no agreement.
+    # Ours are equal where the paper sees a difference: that is not agreement.
     two_seeds(tmp_path, 0.87, 0.001, "ag_news", "fixed_quantile", 9, 9.0, start=0.25, lr=1.0, quantile=0.5)
     (row,) = (r for r in sc.rankings(sc.scorecard(results_of(tmp_path))) if (r.dataset, r.k, r.epsilon) == TIED)
     assert row.ours[0] == ("fixed_quantile", "adam_wosm")

@@ -1,4 +1,4 @@
-"""The strategies beside the paper's: weights and bounds, their joint sensitivity, and two-step traces by hand."""
+"""The strategies other than the paper's: weights and bounds, their joint sensitivity, and two-step traces by hand."""
 
 import math
 from dataclasses import dataclass

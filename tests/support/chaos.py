@@ -40,7 +40,7 @@ class Scenario:
         """As the command line would: one line and a code for what the user can mend."""
         try:
             failure = failure_of(lambda: self.work(folder))
-        except JobsFailed as error:  # a line a job
+        except JobsFailed as error:  # one line per job
             print(f"dp-bench: {str(error).splitlines()[-1]}", file=sys.stderr)
             return 1
         if failure is not None:

@@ -41,7 +41,7 @@ class Faults:
             code = getattr(errno, self.fault)
             raise OSError(code, os.strerror(code), str(path))
         if self.fault == "short write" and isinstance(content, bytes):  # else a background thread came first
-            return act(max(1, len(content) // 2))  # fewer bytes than asked for: POSIX allows that, it is no error
+            return act(max(1, len(content) // 2))  # fewer bytes than asked for: POSIX allows that, it is not an error
         if self.fault == "kill before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = self.disk.follow(name, path, act, content)

@@ -1,4 +1,4 @@
-"""Small runs for tests: stand-in data, a few steps, in this process or in one that can be killed."""
+"""Small runs for tests: synthetic data, a few steps, in this process or in one that can be killed."""
 
 import contextlib
 import os

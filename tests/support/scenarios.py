@@ -27,7 +27,7 @@ from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
 from dp_bench.files.cached import cached
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
-from dp_bench.files.swapped import MANIFEST, built_beside
+from dp_bench.files.swapped import MANIFEST, replaced_folder
 from dp_bench.report.chart import Chart
 from dp_bench.report.command import make_report
 from dp_bench.sweep.launch import sweep
@@ -121,7 +121,7 @@ _LATER = {"index.html": b"new page", "tables/a.csv": b"new", "figures/b.png": b"
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    with built_beside(folder) as building:
+    with replaced_folder(folder) as building:
         for name, content in files.items():
             write_atomically(building / name, content, durable=False)
 

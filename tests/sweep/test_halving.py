@@ -1,4 +1,4 @@
-"""Halving: who goes on, that nobody else does, and the same store whatever is killed."""
+"""Halving: which candidates continue, that no others do, and the same store whatever is killed."""
 
 import contextlib
 import os

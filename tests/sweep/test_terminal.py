@@ -31,7 +31,7 @@ def test_a_terminal_has_colors_unless_no_color_says_no(monkeypatch: pytest.Monke
     shown.print(rich_table(("grid", "failed"), [["mnist", "3"]]))
     assert ("\x1b[31m" in file.getvalue()) is not no_color
     shown.print(rich_table(HEADINGS, ROWS))
-    assert "[red]mine[/red]" in file.getvalue(), "a name is no markup"
+    assert "[red]mine[/red]" in file.getvalue(), "a name is not markup"
 
 
 def test_names_say_no_more_of_a_variant_than_tells_grids_apart() -> None:

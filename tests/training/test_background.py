@@ -19,7 +19,7 @@ def test_things_are_done_in_order_in_another_thread_and_all_of_them():
 def test_the_caller_goes_on_meanwhile():
     going_on = threading.Event()
     with background_writer() as submit:
-        submit(lambda: going_on.wait(60) or pytest.fail("nobody went on"))
+        submit(lambda: going_on.wait(60) or pytest.fail("it was not released"))
         going_on.set()
 
 
@@ -75,7 +75,7 @@ def test_an_error_of_the_caller_comes_first_and_what_was_begun_is_finished():
 
 
 def test_impatience_leaves_nothing_half_done(monkeypatch):
-    """A caller that is interrupted again while it waits: whoever comes next must find no one still writing."""
+    """A caller that is interrupted again while it waits: the next one must find no thread still writing."""
 
     class Impatient(dp_bench.training.background.ThreadPoolExecutor):
         left = 2

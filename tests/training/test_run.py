@@ -130,7 +130,7 @@ def test_killed_at_random_moments_it_ends_the_same(strategy: str, tmp_path: Path
 
 
 def test_a_run_whose_checkpoints_cannot_be_written_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are written beside training, which must not go on as if they were there."""
+    """They are written in the background; training must not continue as if they were there."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -1,4 +1,4 @@
-"""Passes in which an example's gradient does not depend, to the bit, on which examples stand beside it.
+"""Passes in which an example's gradient does not depend, to the bit, on which other examples are in the batch.
 
 A matrix product rounds a row by where it lies and by how many rows there are: one of three rows otherwise than one of
 four, and with few outputs a row that does not begin at a multiple of 16 bytes otherwise than one that does. `Tanh` and
@@ -32,7 +32,7 @@ from dp_bench.mechanism.clipping.gradients import Losses, Passes, alone, is_chai
 
 MULTIPLES = (8, 64)
 _LARGEST = 1024  # rows: larger passes are taken to be as these are
-_KEPT = 256  # models whose trial is remembered
+_KEPT = 256  # models whose trial is cached
 
 _found: dict[Hashable, int | None] = {}
 

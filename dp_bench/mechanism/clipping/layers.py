@@ -41,7 +41,7 @@ class MaxPool2d(nn.MaxPool2d):
 
 def rule_for(layer: nn.Module) -> Rule | None:
     """None for a layer without a rule of its own."""
-    if [*layer._parameters] != ["weight", "bias"]:  # somebody added one, or put them in another order
+    if [*layer._parameters] != ["weight", "bias"]:  # one was added, or they are in another order
         return None
     if type(layer) is nn.Linear:
         return lambda a, d: _linear(layer, a, d)

@@ -162,7 +162,7 @@ def _worth_selecting(members: Tensor, examples: int, outputs: int) -> bool:
 
 
 def _squared_norms(rows: Tensor, plus: float = 0.0) -> Tensor:
-    # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost beside a
+    # `vector_norm` needs no memory for the squares, but adds them up in sequence, where small ones are lost next to a
     # large one: few at a time, as they lie in memory, and their sums in double, so that no root of this is too small by
     # more than 1e-6, nor a product of two by more than 2e-6.
     rows = rows.contiguous()

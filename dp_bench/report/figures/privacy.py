@@ -81,6 +81,8 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
         panels.append(Panel(title, *labels, tuple(series), x_log=True, y_log=True))
     if not panels:
         return None
-    caption = f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers, a line a budget, and the "
+    caption = (
+        f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers, one line per budget, and the "
+    )
     caption += "chosen points. " + budget_words(account.grid for account in mine)
     return Chart(f"frontier_{dataset}", caption, tuple(panels), columns=len(panels), panel_size=(3.2, 2.9))

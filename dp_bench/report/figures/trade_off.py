@@ -1,4 +1,4 @@
-"""The clipping trade-off, from the data that `dp-bench trade-off` leaves beside the runs."""
+"""The clipping trade-off, from the data that `dp-bench trade-off` stores next to the runs."""
 
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series

@@ -245,7 +245,7 @@ def _legend(figure: Figure, chart: Chart) -> None:
     """One for all panels, below them."""
     if any(panel.heat_map for panel in chart.panels):
         handles = _heat_map_legend([panel.heat_map for panel in chart.panels if panel.heat_map])
-    elif any(panel.y_names and panel.x_band for panel in chart.panels):  # strategies are named beside their marks
+    elif any(panel.y_names and panel.x_band for panel in chart.panels):  # strategies are named next to their marks
         hollow = {series.hollow for panel in chart.panels for series in panel.series}
         filled = Line2D([], [], marker="o", ls="none", color="#555555", label="k = 5")
         handles = [filled] * (False in hollow) + [_hollow("k = 9")] * (True in hollow)

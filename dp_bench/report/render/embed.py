@@ -9,7 +9,7 @@ from dp_bench.report.chart import Chart, HeatMap, Panel, Series
 from dp_bench.report.explore import Cell, compact, guarantee_words, opened
 from dp_bench.report.render.looks import look_of
 
-# Beyond so many runs each grid's are a file beside the page, loaded when it is opened.
+# Beyond so many runs each grid's are a separate file, loaded when it is opened.
 MOST_RUNS_INSIDE = 2000
 _INDEXED = re.compile(r"\$(.+?)_t\$")
 _ESCAPED = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

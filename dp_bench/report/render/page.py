@@ -1,6 +1,6 @@
 """The report as one page that needs nothing else: styles, pictures, numbers and a little script inside.
 
-Without its script everything that stands in it still shows. Only the runs of very large stores are files beside it.
+Without its script everything that stands in it still shows. Only the runs of very large stores are separate files.
 """
 
 import base64

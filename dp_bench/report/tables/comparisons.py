@@ -55,7 +55,7 @@ def comparisons_table(results: Results) -> Table | None:
             "stratified permutation test); corrected by Holm over all rows, and empty where the "
             "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
             "grids. A seed without a value, and a grid of which every run diverged, lose to any number; "
-            "such cells are no part of the mean difference and of its interval, which is Welch's.",
+            "such cells are not part of the mean difference and its interval, which is Welch's.",
             budget_words(results.values()),
         ),
         guarantees=guarantees([g for key, g in results.items() if key.dataset == dataset] for dataset, *_ in found),

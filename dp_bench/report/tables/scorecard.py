@@ -101,7 +101,7 @@ def explanations(tallies: Sequence[Tally]) -> list[str]:
 
 @shown("Scorecard", 40)
 def full(scores: Sequence[Score], budget: str) -> Table:
-    """Every published cell beside ours; `budget` says what its epsilons mean."""
+    """Every published cell and ours; `budget` says what its epsilons mean."""
     return Table(
         "scorecard",
         "Every published cell beside ours: hyperparameters, mean ± standard deviation (accuracy in %, mse ×10²), ours "
