@@ -1,4 +1,4 @@
-"""What each strategy found under each way to pay for its search: whole grids only, as part of a grid is not searched."""
+"""What each strategy found under each way to pay for its search: whole grids only, as a part is not a search."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
