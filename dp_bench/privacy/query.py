@@ -85,9 +85,13 @@ def influence(queries: Sequence[Query], weights: Sequence[Tensor], norms: Tensor
     c_k(n) <= bound_k, so that s(n)^2 <= sum_k z_k^-2: multipliers that compose to nu suffice, and are needed where one
     n brings every query to its bound (Online, FixedQuantile). Where no n does, less noise is enough.
     """
+    shares = [(w * norms if q.kind == "vector" else w) / q.bound for q, w in zip(queries, weights, strict=True)]
+    vectors = [k for k, query in enumerate(queries) if query.kind == "vector"]
+    if len(vectors) == 2 and queries[vectors[1]].clipped_only:  # what the engine sums, whatever the first one says
+        first, second = (shares[k].abs() for k in vectors)
+        shares[vectors[0]] = first.fmax(second)
     squares = [
-        ((w * norms if q.kind == "vector" else w) / q.bound).div(q.noise_multiplier).nan_to_num(0.0).square()
-        for q, w in zip(queries, weights, strict=True)
+        share.div(query.noise_multiplier).nan_to_num(0.0).square() for query, share in zip(queries, shares, strict=True)
     ]
     return sum(squares[1:], start=squares[0]).sqrt()
 

@@ -20,8 +20,9 @@ order a BLAS multiplies and adds). Example i contributes c_i = w_i g_i, and n ex
    coordinate of S^ is off by at most gamma_(m + J + 7) sum_i |c_i|, and S^ by gamma_(m + J + 7) n bound in the 2-norm.
    With totals in double only the first m + 2 roundings are single; with products in double, none is.
    `summation` chooses chunk and precisions so that this is at most SUM_ERROR bound, for either batch.
-3. Scalar sums are in double throughout: n U, less than any of the above. Over their s_k that is n U / z_k, together
-   less than 1e-5 / nu for as many scalar queries as nu^2 sum_k z_k^-2 <= 10^7 allows, n being at most 6.6e6.
+3. Scalar sums are in double throughout: n U, less than any of the above. By the joint bound no contribution exceeds
+   s_k / nu, so over its s_k a sum is off by n U / nu, and K of them by K^(1/2) n U / nu: for both batches together less
+   than 1e-5 / nu up to K = 4e7, n being at most 6.6e6.
 4. Noise is made in single precision from uniforms of 32 bits and more: its scale is right to 1e-5. It is added in the
    totals' precision, and rounding the result is post-processing.
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dp_bench.mechanism.clipping import FlatModel, clipped_sums
-from dp_bench.privacy.query import Query
+from dp_bench.privacy.query import Query, joint_sensitivity
 from dp_bench.strategies.base import clipped_gradient
 
 NU = 1.3
@@ -51,6 +51,19 @@ def test_one_example_moves_a_step_by_no_more_than_its_budget(queries, size):
     if size > 0.5:  # all that is asked for is at its bound: root 2 or 3 times the budget
         assert moved(*plain, queries) == pytest.approx(math.sqrt(len(queries)) / NU, rel=1e-8)
         assert moved(*bounded, queries) == pytest.approx(1 / NU, rel=1e-8)
+
+
+def test_a_second_query_that_only_says_it_sees_what_is_clipped_is_bounded_too():
+    """The engine sums the first query at its bound there, even if that one asked for nothing."""
+    queries = [
+        Query("gradient", "vector", lambda n: 0 * n, 1.0, NU),
+        Query("direction", "vector", lambda n: 1 / n, 1.0, NU, clipped_only=True),
+    ]
+    canary = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
+    worlds = [sums_of(some, queries, noise_multiplier=NU) for some in (canary, canary[:0])]
+    assert moved(*worlds, queries) == pytest.approx(1 / NU, rel=1e-8)  # root 2 times as much without
+    norms = torch.tensor([1.0], dtype=torch.float64)
+    assert joint_sensitivity(queries, norms) == pytest.approx(math.sqrt(2) / NU)
 
 
 def test_what_is_within_the_budget_keeps_its_bits():
