@@ -50,6 +50,7 @@ how many rows there are, and where a norm then passes a threshold, several examp
   of the paper pass, as do widths of 64 and 300 with any activation, LayerNorm and attention; widths of 5 and 21 fail
   with every activation, ReLU included, and so do a few small convolutional networks. `dp_bench.testing.isolation`
   tries the paper's models and one that fails at other sizes and places.
+- Refused: products that torch is told to round to fewer bits (TF32, bfloat16; `clipped_sums` looks before each batch).
 - Neither: attacks on the low bits of floating-point noise.
 """
 

@@ -180,3 +180,16 @@ def test_rounding_is_charged_for_each_vector_query():
     ratio = (1 + rounding([first, second], 1.0)) / (1 + ROUNDING)
     for name in sums:
         assert float(together[name].norm() / alone[name].norm()) == pytest.approx(ratio, rel=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_products_of_fewer_bits_than_the_proof_counts_on_are_refused(precision):
+    model = FlatModel(nn.Sequential(nn.Linear(2, 1)))
+    query = Query("gradient", "vector", lambda n: 1 / n, 1.0, 1.0)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        with pytest.raises(UserError, match=f"float32_matmul_precision: expected highest.* got {precision}"):
+            clipped_sums(model, lambda outputs, _: outputs[:, 0], torch.ones(1, 2), torch.zeros(1), [query])
+    finally:
+        torch.set_float32_matmul_precision(before)

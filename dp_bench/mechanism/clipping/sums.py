@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from dp_bench.errors import invalid
 from dp_bench.mechanism.clipping.flat import FlatModel
 from dp_bench.mechanism.clipping.gradients import Gradients, Losses, Passes
 from dp_bench.mechanism.clipping.isolated import passes
@@ -62,6 +63,7 @@ def clipped_sums(
     ordered = vectors + scalars
     if len(inputs) != len(targets):
         raise ValueError(f"targets: expected as many as there are inputs, {len(inputs)}, got {len(targets)}")
+    _refuse_short_products()
     examples = len(inputs) if examples is None else examples
     way = _summation(model, examples, micro_batch)
     compute = passes(model, losses, inputs, targets, micro_batch) if gradients is None else _of_all_rows(gradients)
@@ -108,6 +110,14 @@ def gather(tensor: Tensor, members: Tensor) -> Tensor:
     torch.index_select(tensor, 0, members, out=rows[: len(members)])
     rows[len(members) :].zero_()
     return rows
+
+
+def _refuse_short_products() -> None:
+    """TF32 and bfloat16 keep 11 bits or fewer; `dp_bench.privacy.rounding` counts on the 24 of single precision."""
+    if (set_to := torch.get_float32_matmul_precision()) != "highest":
+        expected = "highest, as shorter products lose a sum's sensitivity to rounding"
+        remedy = 'call torch.set_float32_matmul_precision("highest")'
+        raise invalid("float32_matmul_precision", expected, set_to, remedy)
 
 
 def _of_all_rows(gradients: Gradients) -> Passes:
