@@ -17,7 +17,7 @@ from dp_bench.testing.results import Audit
 
 DEFAULT = Path("runs") / "audit.json"
 _EXAMPLES = """examples:
-  dp-bench audit --quick                             four minutes on one core
+  dp-bench audit --quick                             about seven minutes of one core
   dp-bench audit                                     all of it
   dp-bench audit --strategy online --out /tmp/audit.json
 
