@@ -71,13 +71,19 @@ class Disk:
             self.unsynced.discard(path)
         elif name == "fsync folder":
             self.undo = [(folder, back) for folder, back in self.undo if folder != path]
-        if name in ("open", "unlink", "rename") and path.parent.is_dir():
+        if name in ("open", "mkdir", "link", "exchange", "unlink", "rename") and path.parent.is_dir():
             self._note(name, path, target, kept)
         return result
 
     def _note(self, name: str, path: Path, target: Path, kept: bytes | None) -> None:
-        if name == "open":
+        if name in ("open", "link"):
             self.undo.append((path.parent, lambda: path.unlink(missing_ok=True)))
+            return
+        if name == "mkdir":  # with its name all that is in it is lost
+            self.undo.append((path.parent, lambda: shutil.rmtree(path, ignore_errors=True)))
+            return
+        if name == "exchange":  # its own inverse
+            self.undo.append((path.parent, lambda: system._exchange(path, target)))
             return
         if name == "rename":
             self.unsynced.discard(target)

@@ -28,8 +28,9 @@ from dp_bench.files.atomic import write_atomically
 from dp_bench.files.cached import cached
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
 from dp_bench.files.swapped import MANIFEST, replaced_folder
-from dp_bench.report.chart import Chart
+from dp_bench.privacy.selection import Trials
 from dp_bench.report.command import make_report
+from dp_bench.report.render.draw import Drawing
 from dp_bench.sweep.launch import sweep
 from dp_bench.tasks import TASKS
 from dp_bench.training.job import _run_configuration
@@ -68,6 +69,8 @@ def _scenarios() -> list[Scenario]:
         Scenario("finishing run", run, _killed_at(run, "open", "result")),
         Scenario("small sweep", two),
         Scenario("halving rung", halved, _killed_at(halved, "rename", "rung0")),
+        Scenario("selection search", _selection(1), always=_one_outcome),
+        Scenario("selection of nothing", _selection(0), always=_one_outcome),
         Scenario("report", _build, _build_earlier, always=_whole),
         Scenario("report of runs", _report, two, lambda folder: contents(folder / "reports"), always=_as_listed),
         Scenario("archive", _archive, _store),
@@ -116,6 +119,31 @@ def _returned(config: Config) -> JobReturn:
     return done
 
 
+def _selection(trials: int) -> Work:
+    """A search whose secrets are known, so that it must end in the same bits: trials of the first candidate."""
+    more = ("privacy.allocator=selection", "seed=secure", "grid.k=2", "grid.lr=[0.01,10]", "strategy.lr=0.01")
+    config = composed(*_TINY, *more)
+
+    def work(folder: Path) -> None:
+        config.runs = str(folder / "runs")
+        with (
+            mock.patch.object(Trials, "draw", return_value=trials),
+            mock.patch("dp_bench.training.selection.secrets", mock.Mock(choice=lambda candidates: candidates[0])),
+            mock.patch("dp_bench.training.trainer.secrets", mock.Mock(token_hex=lambda n: "0" * 2 * n)),
+            Path(os.devnull).open("w") as nothing,
+            contextlib.redirect_stderr(nothing),
+        ):
+            sweep([Job((), tuple(specs(config)), folder / "runs")], lambda *_, **__: [])
+
+    return work
+
+
+def _one_outcome(folder: Path) -> bool:
+    """Whether nothing of a search is to be seen, or all of what it releases; what it prepares begins with a dot."""
+    seen = {Path(name).name for name in contents(folder) if "/." not in name}
+    return seen in (set(), {"spec.json", "metrics.csv", "result.json"}, {"selection.json"})
+
+
 _EARLIER = {"index.html": b"old page", "tables/a.csv": b"old", "figures/gone.png": b"old"}
 _LATER = {"index.html": b"new page", "tables/a.csv": b"new", "figures/b.png": b"new"}
 
@@ -144,9 +172,9 @@ def _whole(folder: Path) -> bool:
 def _report(folder: Path) -> None:
     """All of a report but its pictures, which take seconds to draw: each is a file of that name."""
 
-    def saved(charts: Sequence[Chart], place: Path) -> None:
-        for chart in charts:
-            for kind in ("png", "pdf"):
+    def saved(drawings: Sequence[Drawing]) -> None:
+        for chart, place, pdf in drawings:
+            for kind in ("png", "pdf") if pdf else ("png",):
                 write_atomically(place / f"{chart.name}.{kind}", b"a picture", durable=False)
 
     with (
