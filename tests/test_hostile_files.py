@@ -73,6 +73,16 @@ def test_a_report_is_not_written_over_runs_or_through_a_link(tmp_path: Path) -> 
         pass
 
 
+@pytest.mark.parametrize("place", ["/proc/x", "/dev/null", "/dev/null/x"])
+def test_a_report_that_cannot_be_written_is_one_line(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "runs", synthetic_spec(lr=0.3162), [0.1, 0.9])
+    assert main(["report", "--runs", str(tmp_path / "runs"), "--out", place]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert place in line
+
+
 @pytest.mark.parametrize("profile", ["../../x", "/tmp/x", "a/b", ".", ".hidden", "a\nb"])
 def test_names_that_lead_elsewhere(profile: str, tmp_path: Path) -> None:
     (tmp_path / "runs" / "paper" / "v").mkdir(parents=True)

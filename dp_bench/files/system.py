@@ -72,6 +72,19 @@ def make_folder(path: Path) -> None:
         sync_folder(folder.parent)
 
 
+def check_writable(folder: Path) -> None:
+    """Raise the OSError with which `folder`, or what is missing above it, would be refused; leaves nothing there."""
+    nearest = folder
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    probe = nearest / f".{secrets.token_hex(8)}.tmp"
+    try:
+        _call("mkdir", probe, probe.mkdir)
+        _call("rmdir", probe, probe.rmdir)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+
+
 def create_beside(path: Path, mode: int) -> tuple[Path, BinaryIO]:
     """A new file in the same folder, under a name of its own, and its writer. The umask applies to `mode`."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dp_bench.errors import invalid, unknown
+from dp_bench.files import system
 from dp_bench.files.names import NAME, one_line
 from dp_bench.files.swapped import replaced_folder
 from dp_bench.privacy.accountants import ACCOUNTANTS
@@ -102,6 +103,7 @@ def make_report(
     _check_folder(runs, profile, out)
     if readme is not None:
         check_readme(readme)
+    system.check_writable(out)  # before the runs are read, not after
     started = time.monotonic()
 
     def tell(text: str) -> None:
