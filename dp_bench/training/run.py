@@ -94,7 +94,7 @@ def _stopped(result: RunResult, rungs: Sequence[Rung], rung: int) -> RunResult:
 
 
 def _train(spec: RunSpec, folder: Folder, dataset: Dataset, progress: Show, keep: str, until: int) -> RunResult:
-    started = time.time()
+    started = time.monotonic()
     device = prepare_device(spec)
     training = Training(spec, dataset, device)
     evaluated = [*range(0, spec.steps, spec.train.evaluate_every), spec.steps]
@@ -229,7 +229,7 @@ def _provenance(training: Training, started: float) -> dict[str, Any]:
         "processor": platform.processor() or platform.machine(),
         "machine": training.machine(),
         "source": {"where": training.spec.source.where, "checksums": training.spec.source.checksums},
-        "seconds_of_last_session": round(time.time() - started, 1),
+        "seconds_of_last_session": round(time.monotonic() - started, 1),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
