@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_bench.errors import invalid, unknown
+from dp_bench.privacy.conversion import smallest_epsilon
 
 POISSON, FIXED_SIZE = "poisson", "fixed_size"  # how batches are drawn: train.sampling
 SAMPLINGS = (POISSON, FIXED_SIZE)
@@ -103,7 +104,7 @@ def _rdp(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
     maxsize=2**14
 )  # a report asks for every grid hundreds of times: each table says what epsilon means
 def _rdp_converted(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
-    return rdp_spent_after(rdp_poisson(noise_multiplier, sampling))(steps, delta)
+    return smallest_epsilon(_rdp_poisson_at(noise_multiplier, sampling), RDP_ORDERS, steps, delta)
 
 
 def _rdp_wor(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
@@ -155,6 +156,15 @@ def rdp_poisson(noise_multiplier: float, sampling: Sampling) -> dict[float, floa
     return _values_by_order(accountant)
 
 
+@functools.lru_cache(maxsize=1024)
+def _rdp_poisson_at(noise_multiplier: float, sampling: Sampling) -> Callable[[float], float]:
+    """RDP of one step by order, each computed once."""
+    import dp_accounting as dpa
+
+    step = dpa.PoissonSampledDpEvent(sampling.rate, dpa.GaussianDpEvent(noise_multiplier))
+    return functools.cache(functools.partial(_rdp_at, step, dpa.NeighboringRelation.ADD_OR_REMOVE_ONE))
+
+
 @functools.lru_cache(maxsize=32)
 def _rdp_without_replacement(noise_multiplier: float, sampling: Sampling) -> Callable[[float], float]:
     """RDP of one step by order, each computed once."""
@@ -163,13 +173,13 @@ def _rdp_without_replacement(noise_multiplier: float, sampling: Sampling) -> Cal
     step = dpa.SampledWithoutReplacementDpEvent(
         sampling.dataset_size, sampling.batch_size, dpa.GaussianDpEvent(noise_multiplier)
     )
+    return functools.cache(functools.partial(_rdp_at, step, dpa.NeighboringRelation.REPLACE_ONE))
 
-    @functools.cache
-    def rdp(order: float) -> float:
-        accountant = dpa.rdp.RdpAccountant([order], dpa.NeighboringRelation.REPLACE_ONE)
-        return _values_by_order(accountant.compose(step))[order]
 
-    return rdp
+def _rdp_at(step: Any, neighbors: Any, order: float) -> float:
+    from dp_accounting.rdp import RdpAccountant
+
+    return _values_by_order(RdpAccountant([order], neighbors).compose(step))[order]
 
 
 def _values_by_order(accountant: Any) -> dict[float, float]:

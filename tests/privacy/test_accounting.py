@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import random
 import subprocess
 import sys
 import warnings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from dp_bench.errors import UserError
 from dp_bench.privacy import accountants
+from dp_bench.privacy.accountants import RDP_ORDERS, quiet_libraries, rdp_poisson, rdp_spent_after
 from dp_bench.privacy.accounting import (
     ACCOUNTANTS,
     NOISE_TAIL,
@@ -28,6 +30,7 @@ from dp_bench.privacy.accounting import (
     rounded_up,
 )
 from dp_bench.privacy.calibration import smallest_multiplier
+from dp_bench.privacy.conversion import smallest_epsilon
 from dp_bench.privacy.noise_tail import ideal_delta, smallest_delta, uncovered
 
 MNIST, AG_NEWS = Sampling(512, 60_000), Sampling(512, 120_000)
@@ -171,9 +174,9 @@ def test_curve_is_monotone_and_ends_in_epsilon(accountant):
 
 
 def test_rdp_curve_equals_epsilon_pointwise_and_computes_one_step_once():
-    accountants.rdp_poisson.cache_clear()
+    accountants._rdp_poisson_at.cache_clear()
     curve = epsilon_curve("rdp", 0.837, MNIST, EVERY_50_STEPS, 1e-5)
-    assert accountants.rdp_poisson.cache_info().misses == 1
+    assert accountants._rdp_poisson_at.cache_info().misses == 1
     assert curve == [epsilon("rdp", 0.837, MNIST, steps, 1e-5) for steps in EVERY_50_STEPS]
 
 
@@ -387,3 +390,23 @@ for accountant in ("rdp", "pld", "rdp_wor"):
 assert "dp_accounting" in sys.modules and "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("rows", [1_000, 6_000, 60_000, 120_000])
+def test_the_smallest_epsilon_is_that_of_all_orders_though_few_are_looked_at(rows: int) -> None:
+    """A large rate is where dp_accounting overstates fractional orders."""
+    dice = random.Random(rows)
+    for _ in range(12):
+        nu, steps, delta = 10 ** dice.uniform(-0.3, 1.5), int(10 ** dice.uniform(0, 5.5)), 10 ** dice.uniform(-9, -3)
+        with quiet_libraries():
+            rdp = rdp_poisson(nu, Sampling(512, rows))
+        looked_at: list[float] = []
+
+        def one_step(order: float, rdp: dict[float, float] = rdp, looked_at: list[float] = looked_at) -> float:
+            looked_at.append(order)
+            return rdp[order]
+
+        found = smallest_epsilon(one_step, RDP_ORDERS, steps, delta)
+        assert found == pytest.approx(rdp_spent_after(rdp)(steps, delta), rel=1e-9)
+        assert len(looked_at) < len(RDP_ORDERS) / 3
+        assert len(looked_at) == len(set(looked_at))
