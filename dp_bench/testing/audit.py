@@ -71,8 +71,18 @@ def audit_strategy(name: str, strategy: Strategy[Any], key: str = "audit", quick
     return [check() for check in _strategy_checks(subject_of(name, strategy), key, quick)]
 
 
-def run(key: str, *, quick: bool = False, strategy: str | None = None, tell: Callable[[str], None] = print) -> Audit:
-    """Everything, or all that concerns the strategy of this name. `key` names all batches and noise."""
+def run(
+    key: str,
+    *,
+    quick: bool = False,
+    strategy: str | None = None,
+    plant: bool = True,
+    tell: Callable[[str], None] = print,
+) -> Audit:
+    """Everything, or all that concerns the strategy of this name. `key` names all batches and noise.
+
+    `plant`: whether bugs are planted, to be found.
+    """
     started = time.monotonic()
     chosen = subjects(strategy)
     if len(chosen) * (checks.CANARY_ERROR + 10 * checks.IDENTITY_ERROR + checks.NOISE_ERROR) > FALSE_ALARM:
@@ -84,7 +94,7 @@ def run(key: str, *, quick: bool = False, strategy: str | None = None, tell: Cal
         verdict = "holds" if found.holds else "REFUTED"
         tell(f"{found.part}, {found.subject}: {found.measured}; claimed {found.claimed}: {verdict}")
     caught = []
-    for bug in look_for_planted(chosen, key):
+    for bug in look_for_planted(chosen, key) if plant else ():
         caught.append(bug)
         tell(f"planted {bug.bug}, {bug.subject}: {'MISSED' if bug.part is None else f'found by {bug.part}'}")
     return Audit(tuple(findings), tuple(caught), FALSE_ALARM, round(time.monotonic() - started, 1))

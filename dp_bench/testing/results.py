@@ -89,9 +89,10 @@ class Audit:
         """The audit in one sentence."""
         bugs = self.bugs
         found = sum(not bug.missed for bug in bugs)
+        planted = f"{found} of {len(bugs)} planted bugs found" if bugs else "no bugs planted"
         return (
-            f"{len(self.refuted)} of {len(self.findings)} claims refuted; {found} of {len(bugs)} planted bugs found; "
-            f"{self.seconds:.0f} s. Correct code is refuted by at most one audit in {1 / self.false_alarm:,.0f}."
+            f"{len(self.refuted)} of {len(self.findings)} claims refuted; {planted}; {self.seconds:.0f} s. "
+            f"Correct code is refuted by at most one audit in {1 / self.false_alarm:,.0f}."
         )
 
     @property

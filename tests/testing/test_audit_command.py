@@ -70,6 +70,19 @@ def test_a_key_repeats_an_audit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert len(set(seen)) == 3
 
 
+def test_claims_are_audited_without_planting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setattr(whole, "_strategy_checks", lambda *arguments: [lambda: FINDINGS[0]])
+    monkeypatch.setattr(whole, "_engine_checks", lambda *arguments: [])
+    monkeypatch.setattr(whole, "look_for_planted", lambda *arguments: iter(MISSED.caught))
+    command = ["audit", "--strategy", "online", "--out", str(tmp_path / "audit.json")]
+    assert cli.main(command) == 1
+    assert "planted bug " in capsys.readouterr().out
+    assert cli.main([*command, "--claims"]) == 0
+    shown = capsys.readouterr().out
+    assert "claims refuted; no bugs planted" in shown
+    assert "planted bug " not in shown
+
+
 @pytest.mark.parametrize("name", ["no_dp", "onlin"])
 def test_an_unknown_strategy_is_one_line(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

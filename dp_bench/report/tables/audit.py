@@ -28,7 +28,7 @@ def audited(root: Path) -> Part | None:
         return Part("Audit", warnings=[damage])
     warnings = [f"REFUTED: {f.part}, {f.subject}: {f.measured}, claimed {f.claimed}." for f in audit.refuted]
     warnings += [f"MISSED, a planted bug: {bug.name}, {'; '.join(bug.missed)}." for bug in audit.bugs if bug.missed]
-    return Part("Audit", paragraphs, [_claims(audit), _planted(audit)], warnings)
+    return Part("Audit", paragraphs, [_claims(audit), *([_planted(audit)] if audit.bugs else [])], warnings)
 
 
 _LIMITS = "An audit can refute a claim, never prove it; what it found concerns the code and the machine named here."
