@@ -26,6 +26,7 @@ import step
 import together
 from contenders import SGEMM
 from options import add_threads, parser
+from step_tables import headline_table, number, steps_table
 from targets import Judged, judged_rest, judged_steps, targets_table
 
 from dp_bench.files.atomic import write_atomically
@@ -72,7 +73,12 @@ def write(results: Mapping[str, Any], out: Path) -> None:
     verdicts = [{**asdict(j), "met": j.met} for j in judged]
     write_atomically(out / "bench.json", (json.dumps({**results, "targets": verdicts}, indent=1) + "\n").encode())
     steps = results["steps"]
-    tables = [step.headline_table(steps), targets_table(judged), step.steps_table(steps), *_other_tables(results)]
+    tables = [
+        headline_table(steps),
+        targets_table(judged),
+        steps_table(steps),
+        *_other_tables(results),
+    ]
     text = "\n".join(["# Speed", "", _circumstances(results), "", *(markdown(table) for table in tables)])
     write_atomically(out / "bench.md", text.encode())
     if steps:
@@ -104,7 +110,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
                     g["model"],
                     g["against"],
                     ", ".join(f"{size:,}" for size in g["sizes"]),
-                    ", ".join(step.number(ms) for ms in g["ms"]),
+                    ", ".join(number(ms) for ms in g["ms"]),
                     f"{g['exponent']:.2f}",
                     f"{g['exponent_of_the_last_two']:.2f}",
                 )
@@ -124,7 +130,7 @@ def _other_tables(results: Mapping[str, Any]) -> list[Table]:
     if whole := results["whole_run"]:
         columns = ("seconds", "step_ms", "evaluation_ms", "checkpoint_ms", "ratio", "checkpoint_share")
         caption = f"A whole FixedThreshold run of the bag of words: {whole['steps']:,} steps, "
-        cells = (step.number(whole[column]) for column in columns)
+        cells = (number(whole[column]) for column in columns)
         headings = ("seconds", "step, ms", "evaluation, ms", "checkpoint, ms", "run / parts", "share of checkpoints")
         caption += f"{whole['evaluations']} evaluations and checkpoints"
         tables.append(Table("whole_run", caption, [Column(heading, "number") for heading in headings], [tuple(cells)]))
@@ -162,7 +168,7 @@ def main() -> None:
     results = measure(options.models, options.threads, options.repetitions, options.out)
     print(markdown(targets_table(_judged(results))))
     print(_circumstances(results), "\n")
-    print(markdown(step.headline_table(results["steps"])))
+    print(markdown(headline_table(results["steps"])))
     print(f"All of it: {options.out / 'bench.md'}, bench.json, bench.png and bench.pdf")
     if results["failed"]:
         sys.exit("\n".join(f"{name} failed: {why}" for name, why in results["failed"].items()))

@@ -1,77 +1,92 @@
 """What one training step is, for each contender. A worker (workers.py) builds one of them and lets it step.
 
 dp_bench's steps and those of both baselines are whole: they draw a batch from as many rows as the real data have, and
-gather it. Opacus starts from a batch that is drawn already, which is in its favour.
+gather it. The rivals (rivals.py) start from a batch that is drawn already, which is in their favor.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+import truth
+from job import (
+    CLIP,
+    LR,
+    MOMENTUM,
+    Contender,
+    Job,
+    batch_of,
+    copied,
+    idiomatic,
+    private,
+    recipe_of,
+    sgd,
+    spec_for,
+    synthetic,
+    threshold,
+)
+from rivals import compiled, opacus
+from torch import Tensor
 
-from dp_bench.data import Source
-from dp_bench.experiment.config import Config, DatasetConfig
-from dp_bench.experiment.spec import Machine, RunSpec
 from dp_bench.mechanism import sampling
 from dp_bench.mechanism.clipping import FlatModel
 from dp_bench.mechanism.clipping.flat import shaped
-from dp_bench.mechanism.clipping.layers import FlattenChannelsLast
 from dp_bench.mechanism.rng import rng
-from dp_bench.sweep.step_times import synthetic
-from dp_bench.tasks import TASKS
 from dp_bench.tasks.base import Recipe
 from dp_bench.training.run import prepare_device
 from dp_bench.training.trainer import Training
 
-DATASETS = {task.model: name for name, task in TASKS.items()}
-REAL_ROWS = {"cnn": 60_000, "autoencoder": 60_000, "bag_of_words": 120_000}
-LR, MOMENTUM, CLIP = 1e-3, 0.9, 0.1
 SGEMM_SIZE = 1024
 SGEMM_FLOPS = 2 * SGEMM_SIZE**3
-
-Step = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a worker is asked to be."""
-
-    contender: str
-    model: str
-    threads: int
-    batch: int = 512
-    words: int = 25  # of the bag of words, hence its number of parameters
-    rows: int | None = None  # to draw batches from; None: as many as the real data have
+COPY_NUMBERS = 2**24  # 64 MB, more than a cache holds
+COPY_BYTES = 2 * 4 * COPY_NUMBERS  # read and written
+_TWIN_ROWS, _TWIN_STEPS = 64, 3
 
 
-def build(job: Job) -> Step:
+def build(job: Job) -> Contender:
     return CONTENDERS[job.contender](job)
 
 
-def plain(job: Job) -> Step:
+def warm_up(job: Job) -> None:
+    """Steps of a small twin, the first of which is checked if it clips.
+
+    Code and work space come to stay with a first step, and are not part of another.
+    """
+    job = replace(job, batch=_TWIN_ROWS, rows=_TWIN_ROWS, lr=1.0, noise=1e-9)  # the batch is all there is
+    twin = build(job)
+    before = None if twin.module is None else twin.module()
+    twin.step()
+    if twin.module is not None and before is not None and twin.clip is not None:
+        moved = zip(before.parameters(), twin.module().parameters(), strict=True)
+        found = [(b.detach() - a.detach()) * job.batch for b, a in moved]
+        expected = truth.clipped_sum(before, recipe_of(job).losses, *batch_of(job), twin.clip)
+        truth.check_sum(found, expected)
+    for _ in range(_TWIN_STEPS - 1):
+        twin.step()
+
+
+def plain(job: Job) -> Contender:
     """The idiomatic non-private loop over data in memory."""
-    way, spec = _recipe(job), spec_for(job, "no_dp")
+    way, spec = recipe_of(job), spec_for(job, "no_dp")
     data = synthetic(spec, spec.source.train_rows)
-    model = _idiomatic(way)
-    optimiser = _sgd(model)
+    model = idiomatic(way)
+    optimizer = sgd(model)
 
     def step() -> None:
         members = torch.randint(len(data.train_x), (job.batch,))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         way.losses(model(data.train_x[members]), data.train_y[members]).mean().backward()
-        optimiser.step()
+        optimizer.step()
 
-    return step
+    return Contender(step)
 
 
 def useful_flops(model: str) -> int:
     """Of the forward and backward pass of a plain step: what the work is worth, however it is done."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    step = plain(Job("plain PyTorch", model, 1))
+    step = plain(Job(PLAIN, model, 1, rows=512)).step
     with FlopCounterMode(display=False) as counter:
         step()
     return int(counter.get_total_flops())
@@ -83,8 +98,8 @@ class SameLayout:
     What is left of a ratio to this baseline is the price of privacy itself: per-example norms, clipping and noise.
     """
 
-    def __init__(self, way: Recipe, micro_batch: int) -> None:
-        self.way, self.micro_batch = way, micro_batch
+    def __init__(self, way: Recipe, micro_batch: int, lr: float = LR) -> None:
+        self.way, self.micro_batch, self.lr = way, micro_batch, lr
         self.model = FlatModel(way.build())
         self.gradient = torch.zeros_like(self.model.params)
         self.velocity = torch.zeros_like(self.model.params)
@@ -105,15 +120,15 @@ class SameLayout:
         for _ in range(noises):
             gradient.add_(torch.randn_like(gradient), alpha=CLIP)
         self.velocity.mul_(MOMENTUM).add_(gradient, alpha=1 / batch_size)
-        self.model.params.sub_(self.velocity, alpha=LR)
+        self.model.params.sub_(self.velocity, alpha=self.lr)
 
 
-def same_layout(job: Job, noises: int = 0) -> Step:
+def same_layout(job: Job, noises: int = 0) -> Contender:
     """With `noises` vectors of torch's own normals: a step that draws as many can hardly be faster."""
     spec = spec_for(job, "no_dp")
     prepare_device(spec)
     data = synthetic(spec, spec.source.train_rows)
-    training = SameLayout(_recipe(job), spec.machine.micro_batch)
+    training = SameLayout(recipe_of(job), spec.machine.micro_batch)
     generator = rng("benchmark", "batches")
 
     def step() -> None:
@@ -121,128 +136,57 @@ def same_layout(job: Job, noises: int = 0) -> Step:
         x, y = (t.index_select(0, members) for t in (data.train_x, data.train_y))
         training.update(x, y, job.batch, noises)
 
-    return step
+    return Contender(step)
 
 
-def ours(job: Job, strategy: str) -> Step:
-    """dp_bench as a run does it, noise and all."""
+def ours(job: Job, strategy: str) -> Contender:
+    """dp_bench as a run does it, noise and all; but Online's threshold stays where real runs have it on average."""
     spec = spec_for(job, strategy)
     device = prepare_device(spec)
     training = Training(spec, synthetic(spec, spec.source.train_rows), device)
-    training.strategy = replace(training.strategy, noise_multiplier=1.0)
-    return training.advance
+    build_module, parameters = recipe_of(job).build, list(training.model.module.parameters())
+    data = training.train_x, training.train_y
+    clip = threshold(job, copied(build_module, parameters), *data)
+    chosen = {"clip": clip} if strategy == "fixed_threshold" else {"clip_init": clip, "clip_lr": 0.0, "lr_lr": 0.0}
+    training.strategy = replace(training.strategy, noise_multiplier=job.noise, **chosen)
+    training.state = training.strategy.init(training.model.params)
+    return private(build_module, parameters, training.advance, clip, *data)
 
 
-class Criterion(torch.nn.Module):
-    """Per-example losses as Opacus wants them: it sets `reduction` to "none" for ghost clipping."""
-
-    def __init__(self, losses: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.losses = losses
-        self.reduction = "mean"
-
-    def forward(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        losses = self.losses(outputs, targets)
-        return losses.mean() if self.reduction == "mean" else losses
-
-
-def opacus(job: Job, mode: str) -> Step:
-    from opacus import PrivacyEngine
-
-    way, (x, y) = _recipe(job), _batch(job)
-    model = _idiomatic(way)
-    criterion = Criterion(way.losses)
-    made = PrivacyEngine().make_private(
-        module=model,
-        optimizer=_sgd(model),
-        criterion=criterion,
-        data_loader=DataLoader(TensorDataset(x, y), batch_size=job.batch),
-        noise_multiplier=1.0,
-        max_grad_norm=CLIP,
-        poisson_sampling=False,
-        grad_sample_mode=mode,
-    )
-    model, optimiser = made[0], made[1]
-    loss = made[2] if mode == "ghost" else criterion
-
-    def step() -> None:
-        optimiser.zero_grad()
-        loss(model(x), y).backward()
-        optimiser.step()
-
-    return step
-
-
-def sgemm(job: Job) -> Step:
+def sgemm(job: Job) -> Contender:
     """A product of two square matrices: as fast as this machine multiplies, at its most convenient."""
     a, b = torch.rand(2, SGEMM_SIZE, SGEMM_SIZE)
     product = torch.empty_like(a)
-    return lambda: torch.mm(a, b, out=product)
+    return Contender(lambda: torch.mm(a, b, out=product))
 
 
-def spec_for(job: Job, strategy: str) -> RunSpec:
-    """A run of the paper's protocol, but for its made-up data."""
-    hyperparameters = {"lr": LR, "clip": CLIP} if strategy == "fixed_threshold" else {"lr": LR}
-    config = Config(dataset=DatasetConfig(name=DATASETS[job.model], words=job.words))
-    rows = REAL_ROWS[job.model] if job.rows is None else job.rows
-    return RunSpec(
-        profile="benchmark",
-        variant="default",
-        dataset=config.dataset,
-        model=config.model,
-        strategy=strategy,
-        hyperparameters=hyperparameters,
-        grid=config.grid,
-        privacy=config.privacy,
-        train=replace(config.train, batch_size=job.batch),
-        source=Source("stand-in", "generated to measure speed", (), {}, rows, min(rows, 500)),
-        allocation=None,
-        steps=round(config.train.epochs * rows / job.batch),
-        seed=0,
-        seeding="named",
-        machine=Machine("cpu", job.threads, TASKS[config.dataset.name].micro_batch),
-    )
+def copy(job: Job) -> Contender:
+    """A vector that no cache holds, read and written: as fast as this machine moves numbers."""
+    source = torch.rand(COPY_NUMBERS)
+    target = torch.empty_like(source)
+    return Contender(lambda: target.copy_(source))
 
 
-def _recipe(job: Job) -> Recipe:
-    return TASKS[DATASETS[job.model]].recipe({"words": job.words})
-
-
-def _sgd(model: nn.Module) -> torch.optim.SGD:
-    """With its momentum in place, as dp_bench's is when a step begins: memory is measured from there."""
-    optimiser = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM)
-    for parameter in model.parameters():
-        optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return optimiser
-
-
-def _idiomatic(way: Recipe) -> nn.Sequential:
-    """The model as one would write it for PyTorch's default layout, where another flattening would only cost."""
-    layers = way.build()
-    return nn.Sequential(*(nn.Flatten() if isinstance(layer, FlattenChannelsLast) else layer for layer in layers))
-
-
-def _batch(job: Job) -> tuple[Tensor, Tensor]:
-    data = synthetic(spec_for(job, "no_dp"), job.batch)
-    return data.train_x, data.train_y
-
-
-PLAIN, SAME_LAYOUT, SGEMM = "plain PyTorch", "plain, our layout", "sgemm"
+PLAIN, SAME_LAYOUT, SGEMM, COPY = "plain PyTorch", "plain, our layout", "sgemm", "copy"
 WITH_NOISE = "our layout, 2 randn"  # as many numbers as Online draws
 FIXED_THRESHOLD, ONLINE = "dp_bench FixedThreshold", "dp_bench Online"
 # Opacus' modes that have every example's gradient: only they could release the second sum of Online.
 PER_EXAMPLE = ("Opacus hooks", "Opacus functorch", "Opacus ew")
 GHOST = "Opacus ghost"
 OPACUS = (*PER_EXAMPLE, GHOST)
+COMPILED = "torch.compile(vmap(grad))"
+RIVALS = (COMPILED, *OPACUS)  # private training that a user could choose instead
 
 # In the order of their turns: what is compared most closely steps at nearly the same time.
-CONTENDERS: dict[str, Callable[[Job], Step]] = {
+CONTENDERS: dict[str, Callable[[Job], Contender]] = {
     PLAIN: plain,
     SAME_LAYOUT: same_layout,
     WITH_NOISE: partial(same_layout, noises=2),
     FIXED_THRESHOLD: partial(ours, strategy="fixed_threshold"),
     ONLINE: partial(ours, strategy="online"),
+    COMPILED: compiled,
     SGEMM: sgemm,
+    COPY: copy,
     GHOST: partial(opacus, mode="ghost"),
     **{name: partial(opacus, mode=name.removeprefix("Opacus ")) for name in PER_EXAMPLE},
 }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contenders import CONTENDERS, FIXED_THRESHOLD, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, WITH_NOISE
+from contenders import CONTENDERS, COPY, FIXED_THRESHOLD, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, WITH_NOISE
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -66,7 +66,7 @@ def _compare(ax: Axes, rows: Rows, key: str, title: str, *, names_too: bool) -> 
     ax.set_title(title)
     ax.set_xlabel("× plain PyTorch")
     ax.set_xscale("log")
-    shown = [name for name in CONTENDERS if name != SGEMM]
+    shown = [name for name in CONTENDERS if name not in (SGEMM, COPY)]
     threads = sorted({row["threads"] for row in rows})
     for row in rows:
         if row["contender"] not in shown or row.get(key) is None:

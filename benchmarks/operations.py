@@ -8,7 +8,8 @@ One thread, in this process, under torch's profiler, which slows small operation
 import collections
 
 import torch
-from contenders import CONTENDERS, DATASETS, ONLINE, Job, build
+from contenders import CONTENDERS, ONLINE, Job, build
+from job import DATASETS
 from options import parser, positive
 from torch.profiler import ProfilerActivity, profile
 
@@ -23,7 +24,7 @@ _ROWS = 25
 
 def measure(job: Job, steps: int) -> Table:
     """Milliseconds a step of an operation's own code, the largest first; what it calls counts for itself."""
-    step = build(job)
+    step = build(job).step
     for _ in range(_WARM_UP):
         step()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as recorded:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from contenders import DATASETS
+from job import DATASETS
 
 _SHORT = 0.1  # seconds
 

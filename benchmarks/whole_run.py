@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from contenders import REAL_ROWS, Job, spec_for
+from job import REAL_ROWS, Job, spec_for
 from options import positive
 
 from dp_bench.data.tensors import Dataset

@@ -19,15 +19,31 @@ import bench  # noqa: E402
 import collecting  # noqa: E402
 import contenders  # noqa: E402
 import figure  # noqa: E402
+import floor  # noqa: E402
 import growth  # noqa: E402
+import job as jobs  # noqa: E402
 import operations  # noqa: E402
 import options  # noqa: E402
 import step  # noqa: E402
+import step_tables  # noqa: E402
 import targets  # noqa: E402
 import together  # noqa: E402
+import truth  # noqa: E402
 import versions  # noqa: E402
 import whole_run  # noqa: E402
-from contenders import FIXED_THRESHOLD, GHOST, ONLINE, PLAIN, SAME_LAYOUT, SGEMM, WITH_NOISE, Job, SameLayout  # noqa: E402
+from contenders import (  # noqa: E402
+    COMPILED,
+    COPY,
+    FIXED_THRESHOLD,
+    GHOST,
+    ONLINE,
+    PLAIN,
+    SAME_LAYOUT,
+    SGEMM,
+    WITH_NOISE,
+    Job,
+    SameLayout,
+)
 from workers import FailedError, Worker  # noqa: E402
 
 from dp_bench.mechanism.clipping import FlatModel, clipped_sums  # noqa: E402
@@ -39,11 +55,12 @@ from dp_bench.tasks import TASKS  # noqa: E402
 pytestmark = pytest.mark.slow(reason="measures in worker processes")
 
 ROWS = 2000
+LR = 1e-3  # at which a wrong update shows, unlike at the benchmark's
 
 
 @pytest.fixture(scope="module")
 def measured() -> list[step.Row]:
-    return step.measure("bag_of_words", 1, 2, (PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM), rows=ROWS)
+    return step.measure("bag_of_words", 1, 2, (PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM, COPY), rows=ROWS)
 
 
 def synthetic_row(contender: str, **numbers: float) -> step.Row:
@@ -60,12 +77,14 @@ def synthetic_rows() -> list[step.Row]:
         synthetic_row("Opacus hooks", ratio_plain=8.0, peak_ratio=9.0),
         synthetic_row("Opacus ew", ratio_plain=6.0, peak_ratio=9.0),
         synthetic_row(GHOST, ratio_plain=2.0, peak_ratio=2.0),
+        synthetic_row(COMPILED, ratio_plain=1.6, peak_ratio=2.0),
+        synthetic_row(floor.FLOOR, ratio_plain=0.3),
     ]
 
 
-@pytest.mark.parametrize("model", list(contenders.DATASETS))
+@pytest.mark.parametrize("model", list(jobs.DATASETS))
 def test_the_baselines_and_the_engine_have_the_same_gradient(model: str) -> None:
-    way = TASKS[contenders.DATASETS[model]].recipe()
+    way = TASKS[jobs.DATASETS[model]].recipe()
     data = contenders.synthetic(contenders.spec_for(Job(PLAIN, model, 1), "no_dp"), 6)
     x, y = data.train_x, data.train_y
     torch.manual_seed(0)
@@ -90,8 +109,8 @@ def test_the_baselines_and_the_engine_have_the_same_gradient(model: str) -> None
 def test_the_baseline_with_its_momentum_in_place_trains_as_sgd_does() -> None:
     models = [torch.nn.Linear(3, 2) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    usual = torch.optim.SGD(models[0].parameters(), lr=contenders.LR, momentum=contenders.MOMENTUM)
-    ours = contenders._sgd(models[1])
+    usual = torch.optim.SGD(models[0].parameters(), lr=LR, momentum=contenders.MOMENTUM)
+    ours = contenders.sgd(models[1], LR)
     for _ in range(3):
         for model, optimiser in zip(models, (usual, ours), strict=True):
             optimiser.zero_grad()
@@ -104,10 +123,10 @@ def test_the_second_baseline_trains_as_sgd_does() -> None:
     way = TASKS["ag_news"].recipe({"words": 2})
     x, y = torch.rand(8, 100), torch.randint(4, (8,))
     torch.manual_seed(1)
-    training = SameLayout(way, micro_batch=3)
+    training = SameLayout(way, micro_batch=3, lr=LR)
     torch.manual_seed(1)
     module = way.build()
-    optimiser = torch.optim.SGD(module.parameters(), lr=contenders.LR, momentum=contenders.MOMENTUM)
+    optimiser = torch.optim.SGD(module.parameters(), lr=LR, momentum=contenders.MOMENTUM)
     for _ in range(3):
         training.update(x, y, 8)
         optimiser.zero_grad()
@@ -121,16 +140,16 @@ def test_the_baseline_with_noise_draws_as_many_vectors_as_online() -> None:
     job = Job(ONLINE, "bag_of_words", 1)
     vectors = len(contenders.spec_for(job, "online").build_strategy().multipliers())
     assert contenders.CONTENDERS[WITH_NOISE].keywords == {"noises": vectors}
-    training = SameLayout(contenders._recipe(job), micro_batch=8)
+    training = SameLayout(contenders.recipe_of(job), micro_batch=8, lr=LR)
     before = training.model.params.clone()
     training.update(torch.rand(0, 1250), torch.randint(4, (0,)), 1, vectors)  # of an empty batch only noise is left
-    noise = (before - training.model.params) / (contenders.LR * contenders.CLIP)
+    noise = (before - training.model.params) / (LR * contenders.CLIP)
     assert noise.var() == pytest.approx(vectors, rel=0.05)
 
 
 def test_a_row_for_each_contender(measured: list[step.Row]) -> None:
     rows = {row["contender"]: row for row in measured}
-    assert list(rows) == [PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM]
+    assert list(rows) == [PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM, COPY, floor.FLOOR]
     for name in (PLAIN, SAME_LAYOUT, ONLINE):
         row = rows[name]
         assert row["reason"] is None
@@ -142,6 +161,10 @@ def test_a_row_for_each_contender(measured: list[step.Row]) -> None:
         assert row["peak_mb"] is None or row["peak_mb"] > 0
     assert rows[PLAIN]["ratio_plain"] == rows[SAME_LAYOUT]["ratio_same_layout"] == 1
     assert rows[SGEMM]["sgemm_fraction"] == 1
+    assert rows[ONLINE]["clipped"] == pytest.approx(truth.CLIPPED_SHARE["bag_of_words"], abs=truth.SHARE_TOLERANCE)
+    assert rows[PLAIN]["clipped"] is None
+    assert rows[COPY]["gb_per_second"] > 0
+    assert 0 < rows[floor.FLOOR]["sgemm_fraction"] < 1, "its memory traffic takes time as well"
     json.dumps(measured)
 
 
@@ -149,7 +172,7 @@ def test_a_failing_contender_is_reported_and_the_rest_survive(measured: list[ste
     failed = next(row for row in measured if row["contender"] == "nobody")
     assert "nobody" in failed["reason"]
     assert "ms" not in failed
-    table = markdown(step.steps_table(measured))
+    table = markdown(step_tables.steps_table(measured))
     assert f"nobody does not run the bag_of_words: {failed['reason']}" in table
 
 
@@ -201,7 +224,9 @@ def test_targets_are_computed(synthetic_rows: list[step.Row]) -> None:
     assert judged["Opacus' fastest per-example mode / Online"].met is True
     assert judged["Opacus' ghost clipping / Online"].measured == pytest.approx(2.5)
     assert judged["Opacus' ghost clipping / Online"].met is False
-    synthetic_rows[2]["ratio_plain"] = 0.75
+    assert judged[f"strongest rival ({COMPILED}) / Online"].measured == pytest.approx(2.0)
+    assert judged[f"strongest rival ({COMPILED}) / Online"].met is True
+    synthetic_rows[2]["ratio_plain"] = 0.52
     assert next(j for j in targets.judged_steps(synthetic_rows) if j.what == "Online / plain").met is True
 
 
@@ -210,6 +235,16 @@ def test_what_was_not_measured_is_neither_met_nor_missed(synthetic_rows: list[st
     ghost = next(j for j in judged if "ghost" in j.what)
     assert ghost.met is None
     assert "not measured" in markdown(targets.targets_table([ghost]))
+
+
+def test_the_headline_names_the_strongest_rival_and_the_floor(synthetic_rows: list[step.Row]) -> None:
+    table = step_tables.headline_table(synthetic_rows)
+    assert COMPILED in table.rows[0]
+    text = markdown(table)
+    assert floor.FLOOR in text
+    assert "0.300" in text
+    without = [row for row in synthetic_rows if row["contender"] not in contenders.RIVALS]
+    assert "not measured" in markdown(step_tables.headline_table(without))
 
 
 def test_exponents() -> None:
