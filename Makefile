@@ -13,10 +13,10 @@ unexport GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE
 # quick, verify or paper: see conf/profile/. Everything but quick takes days on two cores.
 PROFILE ?= quick
 
-.PHONY: help setup check test lint format bench chaos soak reproduce report reference clean
+.PHONY: help setup check test lint format bench bench-peers chaos soak reproduce report reference clean
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
 setup: $(VENV)/.ready ## the virtual environment, with everything in it
 
@@ -61,6 +61,15 @@ reference: setup ## keep the finished verify runs under reports/reference, repor
 
 bench: setup ## speed and memory of a step against plain PyTorch and Opacus, growth, whole runs: half an hour
 	$(BIN)/python benchmarks/bench.py
+
+PEERS := .venv-peers
+bench-peers: setup $(PEERS)/.ready ## jax_privacy, in an environment of its own, against Online: a quarter of an hour
+	$(BIN)/python benchmarks/peers.py --python $(PEERS)/bin/python
+
+$(PEERS)/.ready: benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt
+	touch $@
 
 chaos: setup ## every system call of runs, sweeps, reports and caches fails in every way: prints the counts
 	$(BIN)/python tests/chaos/walk.py
