@@ -120,7 +120,7 @@ def spec_for(job: Job, strategy: str) -> RunSpec:
         grid=config.grid,
         privacy=config.privacy,
         train=replace(config.train, batch_size=job.batch),
-        source=Source("stand-in", "made up to measure speed", (), {}, rows, min(rows, 500)),
+        source=Source("stand-in", "synthetic to measure speed", (), {}, rows, min(rows, 500)),
         allocation=None,
         steps=round(config.train.epochs * rows / job.batch),
         seed=0,

@@ -77,7 +77,7 @@ def _memory(step: Step) -> tuple[float | None, float]:
 
 
 def _fresh_peak() -> int | None:
-    """Forget the peak that importing and building left; None where that cannot be done."""
+    """Forget the peak that importing and building left; None if that cannot be done."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _peak()

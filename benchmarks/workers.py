@@ -55,7 +55,7 @@ class Worker:
         self._hear()
 
     def memory(self) -> tuple[float | None, float]:
-        """MB that a few steps add to the peak resident set (None where no one tells), and seconds of the last."""
+        """MB that a few steps add to the peak resident set (None if no one tells), and seconds of the last."""
         answer = self._ask("memory")
         return answer["mb"], answer["seconds"]
 
