@@ -338,7 +338,7 @@ BAD = {
     "no device": (["strategy=online", "device=cuda"], "device: expected a CUDA device"),
     "no job at once": (
         ["strategy=online", "hydra.launcher.n_jobs=0"],
-        "hydra.launcher.n_jobs: expected how many jobs at once, got 0",
+        "hydra.launcher.n_jobs: expected the number of parallel jobs, got 0",
     ),
     "names looked for in a key": (
         ["strategy=online", "strategy.lr=glob(*)"],
