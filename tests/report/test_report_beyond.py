@@ -4,12 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from running import POINT, a_result, composed
+from running import POINT, composed, keep
 
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.selected import SelectedGrid
-from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder
 from dp_bench.report.collect import collect
 from dp_bench.report.figures.beyond import beyond
 from dp_bench.report.render.draw import draw
@@ -18,12 +16,6 @@ from dp_bench.report.tables.beyond import beyond_table
 pytestmark = pytest.mark.usefixtures("without_data")
 
 POOL = ("privacy.allocator=selection", "privacy.selection.pool=true")
-
-
-def keep(root: Path, spec: RunSpec, value: float) -> None:
-    folder = RunFolder(root, spec)
-    folder.write_spec()
-    folder.finish(a_result(spec, "finished", value))
 
 
 def keep_grid(root: Path, strategy: str, *choices: str, values: tuple[float, ...]) -> None:

@@ -4,11 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from running import a_result, smoke
+from running import keep, smoke
 
 from dp_bench.experiment.halving import HalvedGrid
-from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect
 from dp_bench.report.sections import sections
@@ -16,13 +14,6 @@ from dp_bench.report.sections import sections
 pytestmark = pytest.mark.usefixtures("without_data")
 
 GRID = ["grid.k=3", "strategy.lr=0.316", "strategy.clip=1"]
-
-
-def keep(root: Path, spec: RunSpec, value: float, status: str = "finished", steps: int = 0) -> None:
-    folder = RunFolder(root, spec)
-    folder.path.mkdir(parents=True)
-    folder.write_spec()
-    folder.finish(a_result(spec, status, value, steps or None))
 
 
 @pytest.fixture

@@ -4,10 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from running import a_result, smoke
+from running import keep, smoke
 
-from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.selection import Trials
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect
@@ -17,12 +15,6 @@ pytestmark = pytest.mark.usefixtures("without_data")
 
 GRID = ["grid.k=3", "strategy.lr=0.316", "strategy.clip=1"]
 SELECTION = [*GRID, "privacy.allocator=selection", "seed=secure", "seeds=[0]"]
-
-
-def keep(root: Path, spec: RunSpec, value: float) -> None:
-    folder = RunFolder(root, spec)
-    folder.write_spec()
-    folder.finish(a_result(spec, "finished", value))
 
 
 def test_a_winner_is_shown_and_not_judged(tmp_path: Path) -> None:
