@@ -170,6 +170,7 @@ def copy(job: Job) -> Contender:
 PLAIN, SAME_LAYOUT, SGEMM, COPY = "plain PyTorch", "plain, our layout", "sgemm", "copy"
 WITH_NOISE = "our layout, 2 randn"  # as many numbers as Online draws
 FIXED_THRESHOLD, ONLINE = "dp_bench FixedThreshold", "dp_bench Online"
+OUR_WAY = (SAME_LAYOUT, WITH_NOISE, FIXED_THRESHOLD, ONLINE)
 # Opacus' modes that have every example's gradient: only they could release the second sum of Online.
 PER_EXAMPLE = ("Opacus hooks", "Opacus functorch", "Opacus ew")
 GHOST = "Opacus ghost"
