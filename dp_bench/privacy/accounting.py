@@ -2,9 +2,9 @@
 
 The guarantee, stated once for the whole project. Every step draws a Poisson sample of the training set: each example
 enters independently with probability q = B/N. The step then releases sums over that sample, to which one example
-contributes a bounded amount, with Gaussian noise of `noise_multiplier` times that bound (several sums are released
-jointly: `compose_multipliers`), and divides them by the nominal B, never by the size that was drawn. An empty sample
-still releases noise and still counts. The sequence of releases, and all that is computed from it, is
+contributes a bounded amount, with Gaussian noise of `noise_multiplier` times that bound (several sums jointly:
+`dp_bench.privacy.query.influence`), and divides them by the nominal B, never by the size that was drawn. An empty
+sample still releases noise and still counts. The sequence of releases, and all that is computed from it, is
 (epsilon, delta)-differentially private for neighbours that differ by adding or removing one training example.
 N and the test set are public.
 
@@ -22,7 +22,7 @@ Gaussian: what the end of the tail gives away is taken off delta first (`uncover
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import NamedTuple
 
@@ -144,17 +144,3 @@ def exact(value: float) -> str:
     ('3', '2.9999999', '1e-05')
     """
     return repr(float(value)).removesuffix(".0")
-
-
-def compose_multipliers(noise_multipliers: Iterable[float]) -> float:
-    """z = (sum_k z_k^-2)^(-1/2): the one Gaussian release that costs what the joint release of all costs.
-
-    A query without noise (0) makes the whole noiseless; one that releases nothing (inf) costs nothing.
-    """
-    multipliers = list(noise_multipliers)
-    if not all(z >= 0 for z in multipliers):
-        raise ValueError(f"Noise multipliers must be at least 0. Found {multipliers}.")
-    smallest = min(multipliers, default=math.inf)
-    if smallest in (0, math.inf):
-        return smallest
-    return smallest / math.sqrt(math.fsum((smallest / z) ** 2 for z in multipliers))  # scaled: z^-2 may overflow

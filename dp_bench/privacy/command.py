@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from dp_bench.errors import UserError, invalid, unknown
+from dp_bench.errors import UserError, command_parser, invalid, unknown
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.budget import warnings_for
@@ -55,13 +55,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench budget",
-        allow_abbrev=False,
-        description="What a search for hyperparameters costs under each allocator, and which one to take. Nothing is "
-        "trained.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "budget",
+        "What a search for hyperparameters costs under each allocator, and which one to take. Nothing is trained.",
+        _EXAMPLES,
     )
     parser.add_argument("--rows", type=int, required=True, help="training examples")
     parser.add_argument("--batch-size", type=int, required=True, help="examples in a batch, on average")

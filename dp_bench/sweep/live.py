@@ -37,7 +37,6 @@ class GridView:
     rung: str = ""  # of halving: where it is
     best: float = math.nan
     scale: float = 1.0  # of the metric, as tables print it
-    steps_done: int = 0
 
     def refresh(self) -> None:
         """Look again at what was not done yet."""
@@ -55,7 +54,6 @@ class GridView:
                 continue
             assert task is not None
             self.scale = task.scale
-            self.steps_done += folder.spec.steps
             self.diverged += result.diverged
             self.finished += not result.diverged
             self.stopped += result.status == "stopped"

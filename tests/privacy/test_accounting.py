@@ -22,7 +22,6 @@ from dp_bench.privacy.accounting import (
     NOISE_TAIL,
     Part,
     Sampling,
-    compose_multipliers,
     composed_epsilon,
     epsilon,
     epsilon_curve,
@@ -230,29 +229,6 @@ def test_the_libraries_do_not_chatter(capfd, caplog):
         epsilon("prv", 10.0, Sampling(2000, 2000), 50, 1e-5)  # log(1 - q)
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
-
-
-def test_compose_multipliers_by_the_formula():
-    assert compose_multipliers([3.0, 4.0]) == pytest.approx((3**-2 + 4**-2) ** -0.5)
-    nu = 1.358  # Online: 1 % more noise on the gradient pays for its derivative
-    assert compose_multipliers([1.01 * nu, nu / math.sqrt(1 - 1.01**-2)]) == pytest.approx(nu)
-
-
-def test_compose_multipliers_at_the_ends():
-    assert compose_multipliers([2.0, 0.0, math.inf]) == 0
-    assert compose_multipliers([2.0, math.inf]) == 2
-    assert compose_multipliers([math.inf, math.inf]) == math.inf
-    assert compose_multipliers([]) == math.inf
-    assert compose_multipliers([1e-200, 1e-200]) == pytest.approx(1e-200 / math.sqrt(2), abs=0)
-    with pytest.raises(ValueError, match="at least 0"):
-        compose_multipliers([1.0, math.nan])
-
-
-@given(st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=5))
-def test_compose_multipliers_is_associative_and_below_each(multipliers):
-    together = compose_multipliers(multipliers)
-    assert together < min(multipliers) or max(multipliers) > 1e7 * min(multipliers)
-    assert compose_multipliers([multipliers[0], compose_multipliers(multipliers[1:])]) == pytest.approx(together)
 
 
 def test_rate():
