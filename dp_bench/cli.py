@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench import __version__
-from dp_bench.errors import Failure, JobsFailed, UserError, invalid, stop_signals, unknown, usage_errors_in_one_line
+from dp_bench.errors import (
+    Failure,
+    JobsFailed,
+    UserError,
+    command_parser,
+    invalid,
+    stop_signals,
+    unknown,
+    usage_errors_in_one_line,
+)
 from dp_bench.files.names import one_line
 
 HELP = f"""dp-bench {__version__}: private hyperparameter searches at their whole privacy cost
@@ -202,15 +211,11 @@ def _run_help() -> str:
 
 def _plan(arguments: Sequence[str]) -> None:
     """The same words as a multirun's, but nothing is run."""
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="dp-bench plan",
-        allow_abbrev=False,
-        description="Show every grid's privacy ledger, the number of runs and how long they take. Nothing is run.",
-        epilog="examples:\n  dp-bench plan experiment=mnist_k5\n  dp-bench plan experiment=paper\n"
+    parser = command_parser(
+        "plan",
+        "Show every grid's privacy ledger, the number of runs and how long they take. Nothing is run.",
+        "examples:\n  dp-bench plan experiment=mnist_k5\n  dp-bench plan experiment=paper\n"
         "  dp-bench plan --accountants pld,prv dataset=mnist strategy=online,adam_wosm grid.k=5 privacy.epsilon=3,9",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--accountants", default="", help="second opinions, comma-separated: pld, prv (seconds each)")
     parser.add_argument("overrides", nargs="*", help="what dp-bench run -m would take")

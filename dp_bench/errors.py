@@ -13,6 +13,7 @@ import contextlib
 import difflib
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
@@ -87,6 +88,17 @@ def failure_of(work: Callable[[], None]) -> Failure | None:
 def usage_errors_in_one_line() -> None:
     """For every parser from now on, including Hydra's: argparse itself prints its usage and exits."""
     argparse.ArgumentParser.error = _usage_error  # type: ignore[method-assign, assignment]
+
+
+def command_parser(name: str, description: str, examples: str = "") -> argparse.ArgumentParser:
+    """Of `dp-bench NAME`. An option that is cut short is refused: `--clear` might mean another one tomorrow."""
+    return argparse.ArgumentParser(
+        prog=f"dp-bench {name}",
+        allow_abbrev=False,
+        description=textwrap.fill(description, 100),
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def _usage_error(parser: argparse.ArgumentParser, message: str) -> NoReturn:

@@ -1,13 +1,12 @@
 """`dp-bench data`: find or fetch the data sets, read every byte of them and say what they are."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from dp_bench.data.files import forget_verified
 from dp_bench.data.find import Source
-from dp_bench.errors import UserError, unknown
+from dp_bench.errors import UserError, command_parser, unknown
 from dp_bench.files import system
 from dp_bench.files.atomic import cache_folder
 
@@ -36,12 +35,10 @@ class Described(Protocol):
 
 def main(argv: Sequence[str], tasks: Mapping[str, Described]) -> int:
     """Run the command. Exit code 0: all that was asked for is there; otherwise a UserError says what is wrong."""
-    parser = argparse.ArgumentParser(
-        prog="dp-bench data",
-        allow_abbrev=False,
-        description="Find, fetch and verify the data sets.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "data",
+        "Find, fetch and verify the data sets.",
+        _EXAMPLES,
     )
     parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(tasks)} (default: all)")
     parser.add_argument(

@@ -5,7 +5,6 @@ folder. A line holds spec, result, metrics and provenance, from which the files 
 for byte; checkpoints, models and locks are not kept.
 """
 
-import argparse
 import contextlib
 import os
 import re
@@ -15,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from dp_bench.errors import JobsFailed, UserError, invalid
+from dp_bench.errors import JobsFailed, UserError, command_parser, invalid
 from dp_bench.experiment.record import FOREIGN, Stored, record_of
 from dp_bench.experiment.selected import RELEASED_NOTHING, copy_nothing
 from dp_bench.experiment.store import is_finished, read_stored
@@ -235,13 +234,11 @@ def _copy_trade_off(source: Path, target: Path, folder: str, replace: bool, outc
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench archive",
-        allow_abbrev=False,
-        description="Keep finished runs as text files, one per data set and variant; dp-bench report --runs TO reads "
+    parser = command_parser(
+        "archive",
+        "Keep finished runs as text files, one per data set and variant; dp-bench report --runs TO reads "
         "them. What is in TO stays. Unfinished runs in FROM are left out.",
-        epilog="example:\n  dp-bench archive runs kept --profile verify",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "example:\n  dp-bench archive runs kept --profile verify",
     )
     parser.add_argument("source", metavar="FROM", type=Path, help="a folder of runs")
     parser.add_argument("target", metavar="TO", type=Path, help="the folder to keep them in")

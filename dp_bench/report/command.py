@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import invalid, unknown
+from dp_bench.errors import command_parser, invalid, unknown
 from dp_bench.files import system
 from dp_bench.files.names import NAME, one_line
 from dp_bench.files.swapped import replaced_folder
@@ -24,12 +24,10 @@ _SLOW_ACCOUNTANTS = tuple(name for name, accountant in ACCOUNTANTS.items() if no
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench report",
-        allow_abbrev=False,
-        description="Turn finished runs into tables, figures, a comparison with the paper and one page.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "report",
+        "Turn finished runs into tables, figures, a comparison with the paper and one page.",
+        _EXAMPLES,
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
     parser.add_argument("--profile", default="paper", help="which of them, or several: quick,verify (default: paper)")

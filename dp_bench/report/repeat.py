@@ -1,6 +1,5 @@
 """Whether this machine gives the bits of a stored run: one that is cheap is trained again, and compared."""
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -8,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from dp_bench.errors import UserError
+from dp_bench.errors import UserError, command_parser
 from dp_bench.experiment.record import RunRecord, record_of
 from dp_bench.experiment.rerun_command import overrides
 from dp_bench.experiment.store import read_stored
@@ -20,12 +19,10 @@ _DATA = "the data here are others, or cannot be had"
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench repeat",
-        allow_abbrev=False,
-        description="Train the cheapest stored run of today's arithmetic again, and compare it bit for bit.",
-        epilog="example:\n  dp-bench repeat --runs reports/reference/runs",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "repeat",
+        "Train the cheapest stored run of today's arithmetic again, and compare it bit for bit.",
+        "example:\n  dp-bench repeat --runs reports/reference/runs",
     )
     parser.add_argument("--runs", type=Path, default=Path("reports/reference/runs"), help="where the stored runs are")
     parser.add_argument("--profile", default="verify", help="which of them (default: verify)")

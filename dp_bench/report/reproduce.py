@@ -5,7 +5,6 @@ judged. The images, and synthetic text in place of AG News, are trained at a muc
 everything works, is shown with the published values and is never judged.
 """
 
-import argparse
 import subprocess
 import sys
 from collections import Counter
@@ -13,11 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dp_bench.data.find import MissingData, Source
-from dp_bench.errors import JobsFailed
+from dp_bench.errors import JobsFailed, command_parser
 from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.command import make_report
-from dp_bench.report.rerun_commands import departures
 from dp_bench.report.results import Grid
 from dp_bench.report.sections import Section, sections
 from dp_bench.report.shown_strategies import PUBLISHED
@@ -32,10 +30,9 @@ _STRATEGIES = "strategy=" + ",".join(name for name in STRATEGIES if name in PUBL
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench reproduce",
-        allow_abbrev=False,
-        description="Train a part of the paper (a quarter of an hour on two cores), repeat a reference run bit for "
+    parser = command_parser(
+        "reproduce",
+        "Train a part of the paper (a quarter of an hour on two cores), repeat a reference run bit for "
         "bit, and report both with the committed reference results. The same command resumes.",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
@@ -105,7 +102,7 @@ def _summary(runs: Path, profiles: Sequence[str], reference: Path | None) -> Non
 
 def _other_reading(section: Section) -> bool:
     """Whether a variant departs from the defaults by more than emulation."""
-    choices = [choice for variant in section.variants.values() for choice in departures(variant)]
+    choices = [choice for variant in section.variants.values() for choice in names.departures(variant)]
     return any(not choice.startswith("dataset.emulate_size") for choice in choices)
 
 

@@ -1,11 +1,10 @@
 """`dp-bench show`: one run in words: what was asked, what it reached, what it spent, how to get it again."""
 
-import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import invalid
+from dp_bench.errors import command_parser, invalid
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import RunSpec
@@ -13,7 +12,7 @@ from dp_bench.experiment.store import SPENDS_AGAIN, RunFolder
 from dp_bench.report import names
 from dp_bench.report.collect import collect
 from dp_bench.report.explore import ledger_line
-from dp_bench.report.rerun_commands import departures, short
+from dp_bench.report.rerun_commands import short
 from dp_bench.report.results import results
 from dp_bench.report.table import decimals, printed
 from dp_bench.sweep.terminal import sparkline
@@ -24,13 +23,11 @@ _DEPTH = 8  # profile / variant / dataset / strategy / k / epsilon / point / see
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench show",
-        allow_abbrev=False,
-        description="Explain one run: its spec in words, its curve, its budget, how to resume or repeat it.",
-        epilog="examples:\n  dp-bench show runs/quick/default/mnist/online/k5/eps3/lr=0.3162/seed0\n"
+    parser = command_parser(
+        "show",
+        "Explain one run: its spec in words, its curve, its budget, how to resume or repeat it.",
+        "examples:\n  dp-bench show runs/quick/default/mnist/online/k5/eps3/lr=0.3162/seed0\n"
         "  dp-bench show --runs reports/reference/runs ag_news/online/k5/eps3",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", metavar="PATH|NAME", help="the folder of a run, or a part of its name")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
@@ -96,7 +93,7 @@ def _spec(spec: RunSpec) -> list[str]:
         f"({spec.source.kind}); evaluated every {spec.train.evaluate_every} steps on {spec.source.test_rows:,}",
     ]
     found += [f"data: {'; '.join(spec.source.caveats)}"] if spec.source.caveats else []
-    others = ", ".join(departures(spec.variant))
+    others = ", ".join(names.departures(spec.variant))
     return [*found, f"departs from the defaults by {others}"] if others else found
 
 

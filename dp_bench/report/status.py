@@ -1,11 +1,10 @@
 """`dp-bench status`: how far a sweep is, read from its store, wherever it runs."""
 
-import argparse
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import invalid
+from dp_bench.errors import command_parser, invalid
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.store import RunFolder
 from dp_bench.report import names
@@ -18,12 +17,10 @@ COLUMNS = ("data set", "strategy", "k", "epsilon", "done", "running", "stopped",
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench status",
-        allow_abbrev=False,
-        description="Show how far the runs in a store are, one line per grid: also of a sweep that runs elsewhere.",
-        epilog="examples:\n  dp-bench status\n  dp-bench status --runs /shared/runs --profile paper",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "status",
+        "Show how far the runs in a store are, one line per grid: also of a sweep that runs elsewhere.",
+        "examples:\n  dp-bench status\n  dp-bench status --runs /shared/runs --profile paper",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
     parser.add_argument("--profile", help="only the runs of this profile (default: all)")

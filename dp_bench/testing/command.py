@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import platform
 import secrets
 import sys
@@ -12,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dp_bench.errors import command_parser
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.testing.results import Audit
 
@@ -26,13 +26,11 @@ Exit code 1 if a claim is refuted or a planted bug is missed. dp-bench report sh
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dp-bench audit",
-        allow_abbrev=False,
-        description="Audit the privacy of every strategy on the code path that training takes; then plant known bugs "
+    parser = command_parser(
+        "audit",
+        "Audit the privacy of every strategy on the code path that training takes; then plant known bugs "
         "one by one, which the audit must find.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EXAMPLES,
     )
     parser.add_argument("--quick", action="store_true", help="fewer draws and smaller batches")
     parser.add_argument("--claims", action="store_true", help="the claims only: plant no bugs")
