@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 
-from dp_bench.report import provenance
+from dp_bench.report import names, provenance
 from dp_bench.report.chart import Chart
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import PROVENANCE, SECTIONS, Part, Scope, part
@@ -87,14 +87,14 @@ _WINNERS = (
 
 def _not_judged(section: Section) -> str:
     found = [grid for grid in section.results.values() if grid.allocation is not None]
-    names = sorted({grid.spec.privacy.allocator for grid in found if grid.spec.privacy})
-    return _NOT_JUDGED.format(allocators=" or ".join(names)) + _WINNERS * any(grid.spec.winner_only for grid in found)
+    ways = sorted({grid.spec.privacy.allocator for grid in found if grid.spec.privacy})
+    return _NOT_JUDGED.format(allocators=" or ".join(ways)) + _WINNERS * any(grid.spec.winner_only for grid in found)
 
 
 def _chapter(scope: Scope, within: str = "") -> Chapter:
     slug, judged = scope.section.slug, scope.section.composed
     return Chapter(
-        title=slug or "Main protocol",
+        title=names.protocol(slug) if slug else "Main protocol",
         folder="/".join(filter(None, (within, slug))),
         banners=provenance.banners(scope.collection.profile, scope.section),
         headline=[headline(scope.scores), *ranking_lines(scope.rankings)] if judged else [_not_judged(scope.section)],

@@ -33,7 +33,7 @@ class Cell:
 
     @property
     def protocol(self) -> str:
-        return self.grid.spec.variant
+        return names.protocol(self.grid.spec.variant)
 
     @property
     def verdict(self) -> str:

@@ -52,6 +52,25 @@ def point(strategy_name: str, hyperparameters: dict[str, float]) -> str:
     return ", ".join(f"{axis(strategy_name, name)} = {number(hyperparameters[name])}" for name in swept)
 
 
+def departures(variant: str) -> list[str]:
+    """The choices by which a variant departs from the default protocol, but for what the data themselves decide."""
+    return [choice for choice in variant.split(",") if choice != "default" and not choice.startswith("data=")]
+
+
+def protocol(variant: str) -> str:
+    """A variant for a heading: "accountant rdp_wor, emulated at 120,000 examples"."""
+    return ", ".join(_in_words(choice) for choice in variant.split(","))
+
+
+def _in_words(choice: str) -> str:
+    key, _, value = choice.partition("=")
+    if key == "dataset.emulate_size":
+        return f"emulated at {int(value):,} examples"
+    if key == "data":
+        return {"subset": "a subset of the data", "stand-in": "stand-in data"}.get(value, value)
+    return f"{key.rpartition('.')[2].replace('_', ' ')} {value}".strip()
+
+
 def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 

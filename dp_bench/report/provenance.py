@@ -29,9 +29,9 @@ def banners(profile: str, section: Section) -> list[str]:
         for name, source in sorted(sources.items()):
             found.append(f"{names.dataset(name)} here is {meaning}: {'; '.join(source.caveats) or kind}.")
     found += no_guarantees(list(section.results.values()))
-    departures = {n: v for n, v in section.variants.items() if _protocol_choices(v)}
+    departures = {n: chosen for n, v in section.variants.items() if (chosen := ", ".join(names.departures(v)))}
     if departures:
-        each = "; ".join(f"{names.dataset(n)}: {_protocol_choices(v)}" for n, v in departures.items())
+        each = "; ".join(f"{names.dataset(n)}: {chosen}" for n, chosen in departures.items())
         found.append(f"The protocol departs from the project's default: {each}.")
     unsearched = [grid for grid in section.results.values() if not grid.searched]
     if unsearched:
@@ -46,11 +46,6 @@ def banners(profile: str, section: Section) -> list[str]:
     if profile not in ("paper", "verify"):
         found.append(f"Profile {profile}: not the paper's protocol.")
     return found
-
-
-def _protocol_choices(variant: str) -> str:
-    """A variant without the choice of the data, which has a banner of its own."""
-    return ", ".join(c for c in variant.split(",") if c != "default" and not c.startswith("data="))
 
 
 def facts(collection: Collection) -> Table:

@@ -10,7 +10,6 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.epsilon_notes import guarantees, no_guarantees
 from dp_bench.report.render.markdown import code, escaped, lines
-from dp_bench.report.rerun_commands import departures
 from dp_bench.report.scorecard import OPEN, VERDICTS, Score, section_scores
 from dp_bench.report.sections import Section
 from dp_bench.report.table import Column, Table, printed
@@ -77,7 +76,7 @@ def _readings(section: Section) -> list[tuple[str, ...]]:
 
 
 def _choices(variant: str) -> list[str]:
-    return [choice for choice in departures(variant) if "emulate_size" not in choice]
+    return [choice for choice in names.departures(variant) if "emulate_size" not in choice]
 
 
 def _groups(scores: Sequence[Score]) -> list[list[Score]]:

@@ -49,11 +49,6 @@ def _secret(grid: Grid) -> bool:
     return grid.private and grid.spec.seeding == "secure"
 
 
-def departures(variant: str) -> list[str]:
-    """What a variant departs by, in words, but for what the data themselves decide."""
-    return [choice for choice in variant.split(",") if choice != "default" and not choice.startswith("data=")]
-
-
 def short(commit: str) -> str:
     """A commit's first digits, and the "+" of a tree that was changed since."""
     return commit[:7] + "+" * commit.endswith("+")

@@ -85,7 +85,7 @@ def test_the_page_says_what_one_must_know(report: Path) -> None:
 def test_no_line_shows_an_epsilon_that_is_not_a_guarantee_as_if_it_were(report: Path) -> None:
     page = html.unescape((report / "index.html").read_text())
     lines = re.findall(r'<tr id="cell-.*', page)
-    said = {"rdp_wor: not private" in line for line in lines if "privacy.accountant=rdp_wor" in line}
+    said = {"rdp_wor: not private" in line for line in lines if "accountant rdp_wor" in line}
     assert said == {True}
     assert any('<td>3</td><td class="text">yes</td>' in line for line in lines)
 

@@ -6,6 +6,7 @@ import pytest
 from report_helpers import synthetic_spec, write_run
 
 from dp_bench.paper.readings import FROZEN, FROZEN_RATE, PROBABLE, SOUND
+from dp_bench.report import names
 from dp_bench.report.collect import collect
 from dp_bench.report.readings import reading, results_of
 from dp_bench.report.results import Key
@@ -28,6 +29,13 @@ WOR = "privacy.accountant=rdp_wor"
 )
 def test_a_reading_is_a_variant_without_its_data(variant: str, expected: frozenset[str]) -> None:
     assert reading(variant) == expected
+
+
+def test_a_heading_names_a_protocol_in_words() -> None:
+    variant = f"dataset.emulate_size=120000,{WOR},strategy.count_noise=0.02,data=subset"
+    expected = "emulated at 120,000 examples, accountant rdp_wor, count noise 0.02, a subset of the data"
+    assert names.protocol(variant) == expected
+    assert names.protocol("default") == "default"
 
 
 @pytest.fixture

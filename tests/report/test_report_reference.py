@@ -132,3 +132,7 @@ def test_the_picture_has_a_panel_per_data_set_published_beside_ours(tmp_path: Pa
     assert max(online[0].y) > 90, "of the main protocol"
     picture.write(tmp_path / "docs" / "results.png", found)
     assert (tmp_path / "docs" / "results.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_reference_page_stays_small() -> None:
+    assert (REFERENCE.parent / "verify" / "index.html").stat().st_size < 3_000_000

@@ -178,7 +178,7 @@ def test_another_protocol_speaks_of_its_own_data_sets_only(tmp_path: Path) -> No
     main, other = build(collect(tmp_path, "paper"), None, []).chapters
     summaries = {chapter.title: chapter.tables()[0] for chapter in (main, other)}
     assert {row[0] for row in summaries["Main protocol"].rows} == {"MNIST", "Fashion MNIST", "AG News"}
-    assert {row[0] for row in summaries["strategy.momentum=0"].rows} == {"MNIST"}
+    assert {row[0] for row in summaries["momentum 0"].rows} == {"MNIST"}
     assert not any(table.name == "ranking" for table in main.tables())  # one strategy: nothing to rank
 
 

@@ -20,7 +20,7 @@ from dp_bench.report.chart import Chart
 from dp_bench.report.contents import Part
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.explore import Cell
-from dp_bench.report.render.embed import MOST_RUNS_INSIDE, as_script, cells_data, chart_data, run_files
+from dp_bench.report.render.embed import MOST_RUNS_INSIDE, as_script, cells_data, chart_data, packed_runs, run_files
 from dp_bench.report.results import Grid
 from dp_bench.report.table import Column, Table
 
@@ -63,7 +63,9 @@ def page(report: Report, folder: Path) -> str:
     shown = made.get_template("page.html.j2").render(
         report=report, main=main, others=others, here=here, folder=folder, data=Markup(mark)
     )
-    content = {"cells": cells_data(report.cells, _inside(report.cells)), "charts": [chart_data(one) for one in charts]}
+    content: dict[str, object] = {"cells": cells_data(report.cells), "charts": [chart_data(one) for one in charts]}
+    if _inside(report.cells):
+        content["runs"] = packed_runs(report.cells)
     before, after = shown.rsplit(mark, 1)
     return before + as_script(content) + after
 

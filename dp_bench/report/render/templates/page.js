@@ -89,30 +89,37 @@
     setTimeout(() => URL.revokeObjectURL(address), 1000);
   }
 
-  // The runs behind a cell.
+  // The runs behind a cell: packed inside the page or, of a large store, in a file beside it.
   const dialog = one("#runs"), waiting = new Map();
-  window.dpBenchRuns = (number, opened) => {
-    data.cells[number].opened = opened;
-    if (waiting.has(number)) waiting.get(number)();
-  };
+  window.dpBenchRuns = (number, opened) => waiting.get(number)(opened);
+  const unpacked = (text) => new Response(new Blob([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))])
+    .stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  const beside = (number) => new Promise((resolve, reject) => {
+    const src = `data/grids/${number}.js`, script = make("script", { src });
+    waiting.set(number, resolve);
+    script.addEventListener("error", () => reject(
+      new Error(`${src}: expected beside this page, got nothing; keep the report's folder together`)));
+    document.head.append(script);
+  });
+  let inside, asked;
+  const runsOf = async (number) => data.runs ? (await (inside ??= unpacked(data.runs)))[number] : beside(number);
 
-  function open(number) {
-    const cell = data.cells[number];
-    if (!cell.opened) {
-      one("#runs-body").replaceChildren(make("p", {}, "Loading the runs from a file beside this page …"));
-      waiting.set(number, () => fill(number));
-      const script = make("script", { src: `data/grids/${number}.js` });
-      script.addEventListener("error", () => one("#runs-body").replaceChildren(make("p", { class: "warning" },
-        `data/grids/${number}.js: expected beside this page, got nothing; keep the report's folder together`)));
-      document.head.append(script);
-    } else fill(number);
-    one("#runs-title").textContent = rowOf(number) ? fields.get(rowOf(number)).slice(0, 4).join(", ").replace(/, ([^,]*), ([^,]*)$/, ", k = $1, ε = $2") : cell.name;
+  async function open(number) {
+    const body = one("#runs-body");
+    asked = number;
+    body.replaceChildren(make("p", {}, "Loading the runs …"));
+    one("#runs-title").textContent = rowOf(number) ? fields.get(rowOf(number)).slice(0, 4).join(", ").replace(/, ([^,]*), ([^,]*)$/, ", k = $1, ε = $2") : data.cells[number].name;
     if (!dialog.open) dialog.showModal();
+    try {
+      const opened = await runsOf(number);
+      if (asked === number) fill(opened, body);
+    } catch (problem) {
+      if (asked === number) body.replaceChildren(make("p", { class: "warning" }, problem.message));
+    }
   }
   const rowOf = (number) => rows.find((row) => row.dataset.cell === String(number));
 
-  function fill(number) {
-    const cell = data.cells[number], { opened } = cell, body = one("#runs-body");
+  function fill(opened, body) {
     body.replaceChildren(make("p", {}, make("strong", {}, "Ledger: "), opened.ledger));
     if (opened.caveats) body.append(make("p", { class: "note" }, opened.caveats));
     opened.points.forEach((point, i) => {
