@@ -4,12 +4,14 @@ There are three sources: the built-in names, the entry points of installed packa
 `dp_bench.tasks`), and import paths that a command line or a stored run names, as `my_package.my_module:MyStrategy`.
 """
 
+import hashlib
 import importlib
 import importlib.metadata
 import operator
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dp_bench.errors import UserError, did_you_mean, invalid, unknown
@@ -74,6 +76,13 @@ class Registry(Mapping[str, T], Generic[T]):
     def outside_path(self, name: str) -> str:
         """The import path behind a name that is not built in, which a stored run records; "" for a built-in one."""
         return "" if name in self.built_in else self.path(name)
+
+    def outside_code(self, name: str) -> str:
+        """The SHA-256 of the file behind such a name: runs of changed code are other runs. "" if there is no file."""
+        if name in self.built_in:
+            return ""
+        file = getattr(sys.modules[self.path(name).partition(":")[0]], "__file__", None) if self[name] else None
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
 
     def word(self, name: str) -> str:
         """What to write on a command line: the name, or the import path if nothing else knows it."""

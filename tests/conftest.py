@@ -12,6 +12,7 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["DP_BENCH_OFFLINE"] = "1"
     os.environ["DP_BENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start: others use the cores already
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
 _MOST_THREADS = 1024
+_WHOLE = re.compile(r"(?<![\w.+-])(\d+)(?![\w.])")  # a number without a point or an exponent
 _IMPORT_PATH = re.compile(r"[\w.]+:[\w.]+")  # my_package.my_module:MyStrategy
 CALIBRATED = ("noise_multiplier", "batch_size")  # fields of a strategy that follow from the configuration
 
@@ -157,13 +158,18 @@ def strategy_schema(name: str) -> type:
         f"{name}_config",
         [("name", str, field(default=name))]
         + [
-            (f.name, hints[f.name], field(default=omegaconf.MISSING if f.default is NO_DEFAULT else f.default))
+            (f.name, hints[f.name], field(default=_default(f.default, swept=f.name in strategy.swept)))
             for f in declared
         ],
         bases=(_Schema,),
         namespace={"group": "strategy", "member": name},
     )
     return _as_if_written_here(made)
+
+
+def _default(value: Any, swept: bool) -> Any:
+    """A swept hyperparameter has none: it would count as chosen on the command line, and the grid would not be run."""
+    return omegaconf.MISSING if swept or value is NO_DEFAULT else value
 
 
 def _as_if_written_here(schema: type) -> type:
@@ -214,6 +220,8 @@ def resolved(override: str) -> str:
     be loaded is refused here, with the reason.
     """
     key, _, values = override.partition("=")
+    if key.lstrip("+") == "grid.axes":  # OmegaConf refuses a whole number there, though not in grid.axes.NAME
+        return f"{key}=" + _WHOLE.sub(r"\1.0", values)
     if key.lstrip("+") not in _GROUPS:
         return override
     registry, names = _GROUPS[key.lstrip("+")][0], []

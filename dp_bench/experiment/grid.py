@@ -10,9 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dp_bench.errors import invalid
 
-# Values this near each other are the same grid point: people write 0.316 for 10^-0.5.
-SAME = 0.01
-
 # A search of more than this could not be carried out, and listing it would take minutes and gigabytes.
 MOST_VALUES, MOST_POINTS = 1_000, 100_000
 
@@ -39,28 +36,30 @@ def log_spaced(low: float, high: float, k: int) -> tuple[float, ...]:
 
 
 def widen(candidates: Iterable[float], extra: Iterable[float]) -> tuple[float, ...]:
-    """Both together, ascending; an extra value within 1 % of one that is already there adds nothing."""
-    members = list(candidates)
-    for value in extra:
+    """Both together, ascending; an extra value that means one that is already there adds nothing."""
+    members, extra = list(candidates), list(extra)
+    for value in (*members, *extra):
         if not 0 < value < math.inf:
             raise invalid("grid", "positive and finite values", f"{value:g}", "remove it from the grid")
+    for value in extra:
         if not any(_same(value, member) for member in members):
             members.append(value)
     return tuple(sorted(members))
 
 
 def snap(value: float, candidates: Sequence[float], name: str) -> float:
-    """The member of the grid that `value` means: the nearest, if it is within 1 %."""
+    """The member of the grid that `value` means: the nearest, if their first three digits agree."""
     nearest = min(candidates, key=lambda member: abs(value - member))
     if not _same(value, nearest):
-        wider = f"grid.also.{name}=[{value:g}]"
+        wider, instead = f"grid.also.{name}=[{value:g}]", f"+grid.axes.{name}=[{value:g},...]"
         if name not in IN_EVERY_GRID:
             wider = f"+grid.axes.{name}=[{','.join(f'{c:.4g}' for c in sorted([*candidates, value]))}]"
         raise invalid(
             f"strategy.{name}",
             f"a value of the grid ({', '.join(f'{c:.4g}' for c in candidates)})",
             f"{value:g}",
-            f"choose one, or widen the grid with {wider} (which the privacy budget then pays for)",
+            f"choose one, or widen the grid with {wider}, which the privacy budget then pays for "
+            f"({instead} for a grid of your own)",
         )
     return nearest
 
@@ -82,7 +81,7 @@ def axes_for(
     axes = {}
     for name in swept:
         if name in choices:
-            candidates = widen((), choices[name])
+            candidates = widen(sorted(set(choices[name])), ())
         elif name in ranges:
             candidates = log_spaced(*ranges[name], k)
         else:
@@ -119,4 +118,5 @@ def _label(value: float) -> str:
 
 
 def _same(value: float, member: float) -> bool:
-    return abs(value - member) <= SAME * abs(member)
+    """People write 0.316 for 10^-0.5; but 0.99 and 0.999, as momenta, are a factor of ten apart."""
+    return f"{value:.3g}" == f"{member:.3g}" or _label(value) == _label(member)

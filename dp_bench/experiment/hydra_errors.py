@@ -46,7 +46,8 @@ def unknown_key(key: str, siblings: Iterable[str], keys: Iterable[str]) -> UserE
     ordered = sorted(keys, key=lambda other: (other.startswith("strategy."), -other.count("."), other))
     by_name = {other.rpartition(".")[2]: other for other in ordered}
     exact = None if group else by_name.get(name)
-    near = exact or own.get(nearest(name, own) or "") or by_name.get(nearest(name, by_name) or "")
+    elsewhere = name if group else nearest(name, by_name)  # of a group's key only one that is spelt right
+    near = exact or own.get(nearest(name, own) or "") or by_name.get(elsewhere or "")
     expected = f"a key of {group} ({', '.join(own)})" if group and own else "a key that dp-bench run --help lists"
     return invalid(key, expected, "one that nothing reads", f"did you mean `{near}`?" if near else "leave it out")
 

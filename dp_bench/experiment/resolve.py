@@ -73,6 +73,8 @@ def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
         machine=Machine(config.device, config.threads, config.micro_batch or task.micro_batch),
         strategy_path=STRATEGIES.outside_path(config.strategy.name),
         task_path=TASKS.outside_path(config.dataset.name),
+        strategy_code=STRATEGIES.outside_code(config.strategy.name),
+        task_code=TASKS.outside_code(config.dataset.name),
         ranked_seeds=tuple(sorted(config.seeds)) if halved else (),
     )
     check_folder(first)

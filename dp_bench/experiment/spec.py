@@ -60,6 +60,9 @@ class RunSpec:
     # The import path of a strategy that is not built in: two of one name are two protocols, and a report finds it.
     strategy_path: str = ""
     task_path: str = ""  # likewise
+    # Of such a strategy or task: the checksum of its file.
+    strategy_code: str = ""
+    task_code: str = ""
     ranked_seeds: tuple[int, ...] = ()  # of halving: over which candidates are compared
 
     @property
@@ -116,7 +119,7 @@ class RunSpec:
             del plain["privacy"]["allocator"]
         if self.privacy is not None and self.privacy.allocator != SELECTION:
             del plain["privacy"]["selection"]
-        for name in ("strategy_path", "task_path", "ranked_seeds"):
+        for name in ("strategy_path", "task_path", "strategy_code", "task_code", "ranked_seeds"):
             if not plain[name]:
                 del plain[name]
         for name, neutral in STRATEGIES[self.strategy].added.items():

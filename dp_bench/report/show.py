@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         "show",
         "Explain one run: its spec in words, its curve, its budget, how to resume or repeat it.",
         "examples:\n  dp-bench show runs/quick/default/mnist/online/k5/eps3/lr=0.3162/seed0\n"
-        "  dp-bench show --runs reports/reference/runs ag_news/online/k5/eps3",
+        "  dp-bench show --runs reports/reference/runs mnist/online/k5/eps3",
     )
     parser.add_argument("run", metavar="PATH|NAME", help="the folder of a run, or a part of its name")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
@@ -54,7 +54,8 @@ def find(root: Path, wanted: str) -> RunRecord:
         raise invalid("--runs", "a folder of runs", f"{root} with none", "start with dp-bench run --help")
     chosen = [name.partition("/")[0]] if name.partition("/")[0] in profiles else profiles
     runs = [run for profile in chosen for run in collect(root, profile).runs if name in run.folder]
-    exact = [run for run in runs if run.folder == name] or runs
+    # A name of whole parts before one that is cut short: clip=1 is not clip=10.
+    exact = [run for run in runs if f"/{name}/" in f"/{run.folder}/"] or runs
     points = {run.spec.folder.parent for run in exact}
     if len(points) == 1:
         return exact[0]

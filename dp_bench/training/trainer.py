@@ -65,16 +65,25 @@ class Training:
     def _refuse_overspending(self) -> None:
         """A strategy that needs the engine's joint bound to stay within nu is not what it says; the data play no part.
 
-        Multipliers that compose to nu suffice (NoDP's are 0, and so is its nu); others are tried on a grid of norms. On
-        the host, with the first state of a model of one parameter: no step waits for a device.
+        An example's weight must follow from its own norm, and multipliers must compose to nu (NoDP's are 0, and so is
+        its nu) or keep the joint sensitivity within it: tried on a grid of norms. On the host, with the first state of
+        a model of one parameter: no step waits for a device. The contract (`dp_bench.testing`) tries far more.
         """
         queries, nu = self.strategy.queries(self.strategy.init(torch.zeros(1))), self.strategy.noise_multiplier
-        if nu == 0 or multipliers_suffice(queries, nu):
+        if nu == 0:
             return
         ends = math.log10(SHORTEST_NORM), math.log10(LONGEST_NORM)
         norms = torch.logspace(*ends, 2000, dtype=torch.float64)
-        if not joint_sensitivity(queries, norms) <= (1 + 1e-6) / nu:
-            raise RuntimeError(f"{self.spec.strategy}'s queries {queries} spend more than its noise multiplier allows")
+        remedy = "try it with dp_bench.testing.contract.check_strategy"
+        for query in queries:
+            together, apart = query.weight(norms)[::2].double(), query.weight(norms[::2]).double()
+            if not torch.allclose(together, apart, rtol=1e-6, atol=0, equal_nan=True):
+                expected = f"a weight of the query {query.name} that follows from an example's own norm"
+                raise invalid(f"strategy={self.spec.strategy}", expected, "one that other examples change", remedy)
+        if not multipliers_suffice(queries, nu) and not joint_sensitivity(queries, norms) <= (1 + 1e-6) / nu:
+            spent = joint_sensitivity(queries, norms) * nu
+            expected = "queries within its noise multiplier"
+            raise invalid(f"strategy={self.spec.strategy}", expected, f"{spent:.4g} times as much", remedy)
 
     def _sums(self, queries: Sequence[Query], noise_multiplier: float | None = None) -> dict[str, torch.Tensor]:
         """Over a fresh batch; one example's contributions bounded jointly if there is a noise multiplier for all."""

@@ -170,7 +170,8 @@ def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.Ca
     [
         (["strategy.lr=0.316"], {(10**-0.5, c) for c in (0.01, 0.1, 1, 10, 100)}, 25),
         (["strategy.lr=0.316,3.16", "strategy.clip=1"], {(10**-0.5, 1), (10**0.5, 1)}, 25),
-        (["strategy.lr=0.3131", "strategy.clip=0.1009"], {(10**-0.5, 0.1)}, 25),  # within 1 %
+        (["strategy.lr=0.3164", "strategy.clip=0.1001"], {(10**-0.5, 0.1)}, 25),  # three digits agree
+        (["grid.axes={lr:[1,2],clip:[0.5,3]}"], {(lr, c) for lr in (1, 2) for c in (0.5, 3)}, 4),
         (["strategy.lr=0.5", "strategy.clip=1", "grid.also.lr=[0.5]"], {(0.5, 1)}, 30),
     ],
 )

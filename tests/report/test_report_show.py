@@ -70,3 +70,11 @@ def test_a_name_that_fits_several_points_or_none_is_refused(tmp_path: Path) -> N
         show.find(store, "cifar")
     assert cli.main(["show", "--runs", str(tmp_path / "none"), "x"]) == 2
     assert cli.main(["status", "--runs", str(tmp_path / "none")]) == 2
+
+
+def test_a_whole_name_is_not_taken_for_the_beginning_of_others(tmp_path: Path) -> None:
+    for clip in (1.0, 10.0, 100.0):
+        write_run(tmp_path, synthetic_spec("mnist", "fixed_threshold", lr=0.3162, clip=clip), [0.1, 0.9])
+    assert show.find(tmp_path, "fixed_threshold/k5/eps3/lr=0.3162,clip=1").spec.hyperparameters["clip"] == 1
+    with pytest.raises(UserError, match="fits 3 points"):
+        show.find(tmp_path, "fixed_threshold/k5/eps3/lr=0.3162,clip")

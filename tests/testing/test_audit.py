@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from dp_bench.errors import UserError
 from dp_bench.privacy.rounding import rounding
 from dp_bench.testing import accumulation, canaries, checks, identity, noise, planted_sums, replay
 from dp_bench.testing.accumulation import LAYERS, hovering, influence
@@ -66,7 +67,7 @@ def test_a_split_that_overspends_does_not_even_start():
     overspent = tuple(q._replace(noise_multiplier=NU) for q in strategy.queries(strategy.init(torch.zeros(PARAMETERS))))
     step = OneStep(strategy, along(K), "overspent")
     step.strategy.queries = lambda state: overspent
-    with pytest.raises(RuntimeError, match="spend more"):
+    with pytest.raises(UserError, match="expected queries within its noise multiplier"):
         step.advance()
 
 

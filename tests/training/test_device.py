@@ -17,7 +17,6 @@ from dp_bench.strategies import STRATEGIES
 from dp_bench.training.trainer import Training
 
 META = torch.device("meta")
-DATASETS = ["mnist", "fashion_mnist", "ag_news"]
 pytestmark = pytest.mark.usefixtures("without_data")
 
 
@@ -34,9 +33,13 @@ class ShapesOnly:
 ON_THE_HOST = {"dc_sgd_e", "dc_sgd_p"}  # they search the next threshold by released counts, which must be read
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name not in ON_THE_HOST])
-def test_no_step_waits_for_the_device(dataset: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+# Strategies see flat vectors and models see examples: every one of both, not every pair.
+PAIRS = [(name, "ag_news") for name in STRATEGIES if name not in ON_THE_HOST]
+PAIRS += [(name, dataset) for name in ("online", "no_dp") for dataset in ("mnist", "fashion_mnist")]
+
+
+@pytest.mark.parametrize(("strategy", "dataset"), PAIRS)
+def test_no_step_waits_for_the_device(strategy: str, dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rng_module, "_PhiloxRng", ShapesOnly)
     spec = smoke(strategy, f"dataset={dataset}")[0]
     training = Training(spec, data_of(spec), META)

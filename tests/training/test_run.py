@@ -401,7 +401,21 @@ def test_queries_that_overspend_stop_the_run(tmp_path: Path) -> None:
             return tuple(q._replace(noise_multiplier=self.noise_multiplier) for q in super().queries(state))
 
     training.strategy = Overspending(**vars(honest))
-    with pytest.raises(RuntimeError, match="spend more than"):
+    with pytest.raises(UserError, match=r"strategy=online: expected queries within .* got 1\.\d+ times as much"):
+        training.advance()
+
+
+def test_weights_that_depend_on_other_examples_stop_the_run() -> None:
+    spec = smoke("online")[0]
+    training = Training(spec, data_of(spec), CPU)
+    honest = training.strategy
+
+    class Averaging(type(honest)):
+        def queries(self, state):
+            return tuple(q._replace(weight=lambda n: (0.1 / n.mean()).expand(len(n))) for q in super().queries(state))
+
+    training.strategy = Averaging(**vars(honest))
+    with pytest.raises(UserError, match="got one that other examples change; try it with"):
         training.advance()
 
 
