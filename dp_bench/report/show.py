@@ -51,7 +51,8 @@ def find(root: Path, wanted: str) -> RunRecord:
     name = wanted.strip("/")
     profiles = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     if not profiles:
-        raise invalid("--runs", "a folder of runs", f"{root} with none", "start with dp-bench run --help")
+        got = f"{root}, which is {'empty' if root.is_dir() else 'not there'}"
+        raise invalid("--runs", "a folder of runs", got, "the reference runs are in reports/reference/runs")
     chosen = [name.partition("/")[0]] if name.partition("/")[0] in profiles else profiles
     runs = [run for profile in chosen for run in collect(root, profile).runs if name in run.folder]
     # A name of whole parts before one that is cut short: clip=1 is not clip=10.

@@ -27,7 +27,8 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     there = sorted(path.name for path in options.runs.iterdir() if path.is_dir()) if options.runs.is_dir() else []
     if not there:
-        raise invalid("--runs", "a folder of runs", f"{options.runs} with none", "start with dp-bench run --help")
+        got = f"{options.runs}, which is {'empty' if options.runs.is_dir() else 'not there'}"
+        raise invalid("--runs", "a folder of runs", got, "start with dp-bench run --help")
     for profile in [options.profile] if options.profile else there:
         collection = collect(options.runs, profile)
         print(f"{profile}: {names.plural(len(collection.runs), 'run')}")
