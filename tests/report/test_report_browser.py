@@ -133,8 +133,15 @@ def test_a_cell_opens_its_runs(opened: Browser) -> None:
     opened.run(copied)
     opened.wait("window.copied && document.querySelector('#runs .copy').textContent === 'copied'")
     assert "'seeds=[" in opened.run("return window.copied")
+    assert opened.run("return location.hash") == "#cell-0"
     opened.run("document.getElementById('runs-close').click()")
     assert opened.run("return document.getElementById('runs').open") is False
+    opened.wait("location.hash === ''")
+
+
+def test_an_address_opens_its_cell(chromium: Browser, shown: Path) -> None:
+    chromium.open(shown, "#cell-1")
+    chromium.wait("document.getElementById('runs').open && document.querySelector('#runs polyline')")
 
 
 def test_names_are_never_markup(opened: Browser, shown: Path) -> None:

@@ -35,8 +35,8 @@ class Browser:
         with urllib.request.urlopen(asked, timeout=120) as answer:
             return json.load(answer)["value"]
 
-    def open(self, page: Path) -> None:
-        self._ask("POST", f"{self._session}/url", {"url": page.as_uri()})
+    def open(self, page: Path, fragment: str = "") -> None:
+        self._ask("POST", f"{self._session}/url", {"url": page.as_uri() + fragment})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The value that this JavaScript returns."""

@@ -107,6 +107,7 @@
   async function open(number) {
     const body = one("#runs-body");
     asked = number;
+    history.replaceState(null, "", `#cell-${number}`);
     body.replaceChildren(make("p", {}, "Loading the runs …"));
     one("#runs-title").textContent = rowOf(number) ? fields.get(rowOf(number)).slice(0, 4).join(", ").replace(/, ([^,]*), ([^,]*)$/, ", k = $1, ε = $2") : data.cells[number].name;
     if (!dialog.open) dialog.showModal();
@@ -196,6 +197,14 @@
     open(Number((link || row).dataset.cell));
   });
   one("#runs-close").addEventListener("click", () => dialog.close());
+  // An opened cell has an address that can be shared.
+  dialog.addEventListener("close", () => history.replaceState(null, "", location.href.split("#")[0]));
+  const follow = () => {
+    const linked = location.hash.match(/^#cell-(\d+)$/);
+    if (linked && data.cells[linked[1]]) open(Number(linked[1]));
+  };
+  window.addEventListener("hashchange", follow);
+  follow();
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   // Charts are drawn when they come into view: hundreds of them must not delay the first click.
   const watch = new IntersectionObserver((seen) => seen.filter((entry) => entry.isIntersecting).forEach(({ target }) => {
