@@ -22,6 +22,7 @@ from dp_bench.experiment.config import GridConfig
 from dp_bench.experiment.resolve import axes_of
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.paper import published
+from dp_bench.report.shown_strategies import PUBLISHED
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
@@ -39,6 +40,8 @@ def generate(store: Path) -> None:
     count = 0
     for dataset, task in TASKS.items():
         for strategy, kind in STRATEGIES.items():
+            if strategy not in PUBLISHED:
+                continue
             for k in (5, 7, 9):
                 for epsilon in task.epsilons if kind.private else (math.inf,):
                     for point in grid.points(axes_of(strategy, GridConfig(k=k))):

@@ -166,11 +166,13 @@ def recommendation(question: Question, rows: Sequence[Row]) -> str:
             f"Take composition, counted by {best.accountant}: {question.candidates} candidates of {question.steps} "
             f"steps leave nothing to halve; {single}, and everything may be released."
         )
+    rungs = rungs_of(question.candidates, question.steps, question.evaluate_every)
+    schedule = ", ".join(f"{rung.candidates} to step {rung.step:,}" for rung in rungs)
     words = (
         f"Take {best.allocator}, counted by {best.accountant}: {single}, where composition needs "
-        f"{composed.over_single:.2f}; every candidate is tried, in {best.runs_worth:.1f} runs' worth of training, and "
-        "everything may be released. A candidate that learns slowly may be dropped early, and the choice relies on a "
-        "public test set."
+        f"{composed.over_single:.2f}; every candidate is tried, in {best.runs_worth:.1f} runs' worth of training "
+        f"({schedule}), and everything may be released. A candidate that learns slowly may be dropped early, and the "
+        "choice relies on a public test set."
     )
     cheapest = min((row for row in rows if row.released == WINNER), key=price, default=best)
     if price(cheapest) < price(best):
