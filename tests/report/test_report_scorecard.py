@@ -205,7 +205,7 @@ def test_one_is_not_many(tmp_path: Path) -> None:
     two_seeds(tmp_path, 0.9119, 0.0051, "mnist", "online", 5, 3.0, lr=0.3162)
     told = headline(sc.scorecard(results_of(tmp_path)))
     assert "1 has been run: 1 reproduced" in told
-    assert "(1 of them, 1 reproduced, was used" in told
+    assert "(tuned): 1, of which 1 reproduced." in told
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def headline(scores: Sequence[Score]) -> str:
     rest += f"; {shown} reduced ones are shown, not judged" if shown else ""
     return (
         f"Of {len(values)} published results (values or divergences at k = 5 and 9), {_have_been_run(len(run))}: "
-        f"{counts[REPRODUCED]} reproduced, {counts[sc.BETTER]} better, {counts[sc.WORSE]} worse than published{rest}"
-        f"{_of_them_tuned(run)}. {_divergences(values)}"
-    ).rstrip()
+        f"{counts[REPRODUCED]} reproduced, {counts[sc.BETTER]} better, {counts[sc.WORSE]} worse than published{rest}."
+        f"{_of_them_tuned(run)}{_divergences(values)}"
+    )
 
 
 def _have_been_run(count: int) -> str:
@@ -73,8 +73,7 @@ def _of_them_tuned(run: Sequence[Score]) -> str:
     if not tuned:
         return ""
     good = sum(score.verdict == REPRODUCED for score in tuned)
-    were = "was" if len(tuned) == 1 else "were"
-    return f" ({len(tuned)} of them, {good} reproduced, {were} used to choose between readings of the paper: tuned)"
+    return f" Used to choose between readings of the paper (tuned): {len(tuned)}, of which {good} reproduced."
 
 
 def _divergences(values: Sequence[Score]) -> str:
@@ -82,14 +81,8 @@ def _divergences(values: Sequence[Score]) -> str:
     if not published:
         return ""
     run = [score for score in published if score.verdict not in OPEN]
-    if not run:
-        return f"None of the {len(published)} published divergences among them has been run."
     same = sum(score.verdict == REPRODUCED for score in run)
-    diverge = "diverges" if same == 1 else "diverge"
-    return (
-        f"Of {len(published)} published divergences among them, {_have_been_run(len(run))} and {same} {diverge} here "
-        "too."
-    )
+    return f" Published as diverged: {len(published)}; run: {len(run)}; of these diverged here too: {same}."
 
 
 @shown("Scorecard", 0)
