@@ -312,7 +312,8 @@ def test_help_lists_what_is_installed(site: Path) -> None:
 @pytest.mark.slow(reason="audits a strategy: most of a minute")
 def test_the_audit_takes_a_plugin(site: Path, tmp_path: Path) -> None:
     done = dp_bench(
-        site, "audit", "--quick", "--strategy", "nsgd", "--key", "plugin", "--out", str(tmp_path / "audit.json")
+        *(site, "audit", "--quick", "--claims", "--strategy", "nsgd"),
+        *("--key", "plugin", "--out", str(tmp_path / "audit.json")),
     )
     assert "canary" in done.stdout
     assert "nsgd" in done.stdout

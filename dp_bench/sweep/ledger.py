@@ -66,8 +66,8 @@ def _meaning(planned: Sequence[Job]) -> list[str]:
         + ("," if halved else "."),
         *(["or, where a grid is halved, the steps of all its rungs."] * halved),
         *(["Of a grid that is searched by selection it is spent by releasing the winner alone."] * selected),
-        "'candidates' are paid for, 'here' are run. 'per run': what one configuration spends alone. Seeds are not",
-        "charged, as in the paper; 'seeds': what the grid would spend if they were.",
+        "'candidates' are paid for, 'here' are run; 'per run' is what one configuration spends alone.",
+        "Seeds are not charged, as in the paper; 'seeds' is what the grid would spend if they were.",
     ]
     if any(ACCOUNTANTS[name].sampling == POISSON for name in names):
         lines.append("Batches are Poisson samples; neighbours add or remove one training example.")
