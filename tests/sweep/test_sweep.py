@@ -285,7 +285,7 @@ def test_a_configuration_that_kills_its_worker_is_named_after_three_tries(tmp_pa
 
 @pytest.mark.slow(reason="kills and restarts whole sweeps")
 def test_killed_as_a_whole_at_random_moments_it_ends_the_same(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
-    """Kill -9 of the sweep and all its workers, at any moment from its start to its end (`make soak`: 1,000 of them)."""
+    """Kill -9 of the sweep and all its workers, at any moment from its start to its end (`make soak`: 1,000 times)."""
     root, moments, unfinished = tmp_path / "runs", random.Random(1), 0
     arguments = command(root, "joblib", "hydra.launcher.n_jobs=2")
     for i in range(6):
