@@ -28,7 +28,8 @@ def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
     Of a data set of which only a part is here the emulated runs, if there are any: they have the paper's noise.
     """
     mine = [run for run in runs if reading(run.spec.variant) == wanted]
-    chosen = [run for run in mine if run.spec.variant == _closest_to_the_paper(mine, run.spec.dataset.name)]
+    closest = {dataset: _closest_to_the_paper(mine, dataset) for dataset in {run.spec.dataset.name for run in mine}}
+    chosen = [run for run in mine if run.spec.variant == closest[run.spec.dataset.name]]
     return results(chosen, most_seeds(chosen)) if chosen else {}
 
 
