@@ -81,7 +81,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """The SHA-256 of the file behind such a name: runs of changed code are other runs. "" if there is no file."""
         if name in self.built_in:
             return ""
-        file = getattr(sys.modules[self.path(name).partition(":")[0]], "__file__", None) if self[name] else None
+        self[name]  # loads its module
+        file = getattr(sys.modules[self.path(name).partition(":")[0]], "__file__", None)
         return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
 
     def word(self, name: str) -> str:

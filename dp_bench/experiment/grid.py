@@ -81,7 +81,7 @@ def axes_for(
     axes = {}
     for name in swept:
         if name in choices:
-            candidates = widen(sorted(set(choices[name])), ())
+            candidates = tuple(set(choices[name]))
         elif name in ranges:
             candidates = log_spaced(*ranges[name], k)
         else:

@@ -28,6 +28,8 @@ from dp_bench.registry import Registry
 from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS
 
+_CODE = ("strategy_code", "task_code")
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -60,7 +62,7 @@ class RunSpec:
     # The import path of a strategy that is not built in: two of one name are two protocols, and a report finds it.
     strategy_path: str = ""
     task_path: str = ""  # likewise
-    # Of such a strategy or task: the checksum of its file.
+    # Of such a strategy or task: the checksum of its file. Not of the protocol: runs from before it was kept have none.
     strategy_code: str = ""
     task_code: str = ""
     ranked_seeds: tuple[int, ...] = ()  # of halving: over which candidates are compared
@@ -113,13 +115,14 @@ class RunSpec:
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         # A permission that was not needed means nothing: `source` says what was used.
         del plain["machine"], plain["source"]["where"], plain["dataset"]["stand_in"]
+        del plain["strategy_code"], plain["task_code"]
         if self.dataset.emulate_size is None:  # so that runs from before there was such a choice keep their digest
             del plain["dataset"]["emulate_size"]
         if self.privacy is not None and self.privacy.allocator == COMPOSITION:
             del plain["privacy"]["allocator"]
         if self.privacy is not None and self.privacy.allocator != SELECTION:
             del plain["privacy"]["selection"]
-        for name in ("strategy_path", "task_path", "strategy_code", "task_code", "ranked_seeds"):
+        for name in ("strategy_path", "task_path", "ranked_seeds"):
             if not plain[name]:
                 del plain[name]
         for name, neutral in STRATEGIES[self.strategy].added.items():
@@ -136,7 +139,11 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """What `spec.json` stores."""
-        return {"protocol": self.protocol(), "machine": asdict(self.machine)}
+        return {"protocol": self.protocol(), "machine": asdict(self.machine), **self.code()}
+
+    def code(self) -> dict[str, str]:
+        """The checksums of what is not built in."""
+        return {name: checksum for name in _CODE if (checksum := getattr(self, name))}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "RunSpec":
@@ -149,9 +156,9 @@ class RunSpec:
         _know(STRATEGIES, protocol["strategy"], protocol.get("strategy_path", ""))
         if isinstance(dataset := protocol["dataset"], Mapping):  # of another shape, it is refused below
             _know(TASKS, dataset["name"], protocol.get("task_path", ""))
-        return from_plain(
-            cls, {**protocol, "source": {"where": "", **protocol["source"]}, "machine": stored["machine"]}
-        )
+        code = {name: stored[name] for name in _CODE if name in stored}
+        source = {"where": "", **protocol["source"]}
+        return from_plain(cls, {**protocol, "source": source, "machine": stored["machine"], **code})
 
     def digest(self) -> str:
         return digest_of(self.protocol())

@@ -70,7 +70,9 @@ class RunFolder:
         path = self.path / _SPEC
         if not path.exists():
             return
-        theirs, ours = (comparable(protocol) for protocol in (read_checksummed(path)["protocol"], self.spec.protocol()))
+        stored, code = read_checksummed(path), self.spec.code()
+        theirs = {**comparable(stored["protocol"]), **{name: stored.get(name, code[name]) for name in code}}
+        ours = {**comparable(self.spec.protocol()), **code}
         if theirs != ours:
             key, found, expected = next(_differences(theirs, ours))
             got = f"{found}: this run was made under another protocol"

@@ -34,6 +34,18 @@ class Collection:
     trade_offs: tuple[TradeOff, ...]
 
 
+def profiles(root: Path, remedy: str) -> list[str]:
+    """Those that a store has; refused if it has none."""
+    if not (there := _folders(root)):
+        got = f"{root}, which is {'empty' if root.is_dir() else 'not there'}"
+        raise invalid("--runs", "a folder of runs", got, remedy)
+    return there
+
+
+def _folders(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+
+
 def collect(root: Path, profile: str) -> Collection:
     """Read the runs of `profile` under `root`: folders, and archives of them. Several profiles: "quick,verify"."""
     if "," in profile:
@@ -46,7 +58,7 @@ def collect(root: Path, profile: str) -> Collection:
             tuple(trade_off for one in each for trade_off in one.trade_offs),
         )
     if not (root / profile).is_dir():
-        there = sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
+        there = _folders(root)
         others = f"profiles here: {', '.join(there)}" if there else "start with dp-bench run --help"
         remedy = did_you_mean(profile, there) or others
         raise invalid(str(root / profile), "the runs of a profile", "no such folder", remedy)

@@ -8,6 +8,7 @@ from pathlib import Path
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report.chart import Chart
 from dp_bench.report.figures.metric import metric
+from dp_bench.report.readings import reading
 from dp_bench.report.results import Results
 from dp_bench.report.sections import Section
 from dp_bench.tasks import TASKS
@@ -32,8 +33,7 @@ def _closest(sections: Sequence[Section], dataset: str) -> Results:
     most = 0
     for section in sections:
         mine = {key: grid for key, grid in section.results.items() if key.dataset == dataset}
-        choices = [c for c in section.variants.get(dataset, "").split(",") if c and c != "default"]
-        plain = all(choice.startswith(("data=", "dataset.emulate_size")) for choice in choices)
+        plain = not reading(section.variants.get(dataset, "default"))
         rows = max((grid.spec.accounted_rows for grid in mine.values()), default=0)
         if plain and rows > most:
             found, most = mine, rows

@@ -16,6 +16,7 @@ from dp_bench.errors import JobsFailed, command_parser
 from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.command import make_report
+from dp_bench.report.readings import reading
 from dp_bench.report.results import Grid
 from dp_bench.report.sections import Section, sections
 from dp_bench.report.shown_strategies import PUBLISHED
@@ -102,8 +103,7 @@ def _summary(runs: Path, profiles: Sequence[str], reference: Path | None) -> Non
 
 def _other_reading(section: Section) -> bool:
     """Whether a variant departs from the defaults by more than emulation."""
-    choices = [choice for variant in section.variants.values() for choice in names.departures(variant)]
-    return any(not choice.startswith("dataset.emulate_size") for choice in choices)
+    return any(reading(variant) for variant in section.variants.values())
 
 
 def _protocol(grid: Grid) -> str:

@@ -10,7 +10,7 @@ from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import SPENDS_AGAIN, RunFolder
 from dp_bench.report import names
-from dp_bench.report.collect import collect
+from dp_bench.report.collect import collect, profiles
 from dp_bench.report.explore import ledger_line
 from dp_bench.report.rerun_commands import short
 from dp_bench.report.results import results
@@ -49,11 +49,8 @@ def place(root: Path, wanted: str) -> tuple[Path, str]:
 def find(root: Path, wanted: str) -> RunRecord:
     """The one run that is meant; where a part of a name fits the seeds of one point, the first of them."""
     name = wanted.strip("/")
-    profiles = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    if not profiles:
-        got = f"{root}, which is {'empty' if root.is_dir() else 'not there'}"
-        raise invalid("--runs", "a folder of runs", got, "the reference runs are in reports/reference/runs")
-    chosen = [name.partition("/")[0]] if name.partition("/")[0] in profiles else profiles
+    there = profiles(root, "the reference runs are in reports/reference/runs")
+    chosen = [name.partition("/")[0]] if name.partition("/")[0] in there else there
     runs = [run for profile in chosen for run in collect(root, profile).runs if name in run.folder]
     # A name of whole parts before one that is cut short: clip=1 is not clip=10.
     exact = [run for run in runs if f"/{name}/" in f"/{run.folder}/"] or runs

@@ -4,11 +4,11 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import command_parser, invalid
+from dp_bench.errors import command_parser
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.store import RunFolder
 from dp_bench.report import names
-from dp_bench.report.collect import collect
+from dp_bench.report.collect import collect, profiles
 from dp_bench.report.table import decimals, printed
 from dp_bench.sweep.terminal import print_table, short_names
 from dp_bench.tasks import TASKS
@@ -25,10 +25,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
     parser.add_argument("--profile", help="only the runs of this profile (default: all)")
     options = parser.parse_args(argv)
-    there = sorted(path.name for path in options.runs.iterdir() if path.is_dir()) if options.runs.is_dir() else []
-    if not there:
-        got = f"{options.runs}, which is {'empty' if options.runs.is_dir() else 'not there'}"
-        raise invalid("--runs", "a folder of runs", got, "start with dp-bench run --help")
+    there = profiles(options.runs, "start with dp-bench run --help")
     for profile in [options.profile] if options.profile else there:
         collection = collect(options.runs, profile)
         print(f"{profile}: {names.plural(len(collection.runs), 'run')}")

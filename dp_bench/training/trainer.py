@@ -80,8 +80,9 @@ class Training:
             if not torch.allclose(together, apart, rtol=1e-6, atol=0, equal_nan=True):
                 expected = f"a weight of the query {query.name} that follows from an example's own norm"
                 raise invalid(f"strategy={self.spec.strategy}", expected, "one that other examples change", remedy)
-        if not multipliers_suffice(queries, nu) and not joint_sensitivity(queries, norms) <= (1 + 1e-6) / nu:
-            spent = joint_sensitivity(queries, norms) * nu
+        if multipliers_suffice(queries, nu):
+            return
+        if not (spent := nu * joint_sensitivity(queries, norms)) <= 1 + 1e-6:
             expected = "queries within its noise multiplier"
             raise invalid(f"strategy={self.spec.strategy}", expected, f"{spent:.4g} times as much", remedy)
 

@@ -241,3 +241,17 @@ def test_run_refuses_a_finished_run_whose_metrics_end_elsewhere(tmp_path: Path) 
     write_checksummed(folder / "result.json", forged)
     with pytest.raises(UserError, match=r"metrics: expected the last step of its result, got 1172 and 2344"):
         run.result()
+
+
+def test_runs_from_before_checksums_of_code_stay_valid(tmp_path: Path) -> None:
+    before = synthetic_spec(lr=0.3162)
+    now, changed = (dataclasses.replace(before, strategy_code=letter * 64) for letter in "ab")
+    assert now.digest() == before.digest()
+    assert RunSpec.from_json(now.to_json()).code() == {"strategy_code": "a" * 64}
+    for stored, asked in ((before, now), (now, now), (now, before)):
+        folder = RunFolder(tmp_path, stored)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        folder.write_spec()
+        RunFolder(tmp_path, asked).check_spec()
+    with pytest.raises(UserError, match="expected strategy_code = bbb"):
+        RunFolder(tmp_path, changed).check_spec()

@@ -102,7 +102,8 @@
     document.head.append(script);
   });
   let inside, asked;
-  const runsOf = async (number) => data.runs ? (await (inside ??= unpacked(data.runs)))[number] : beside(number);
+  const runsOf = async (number) => data.runs ? (await (inside ??= unpacked(data.runs)))[number]
+    : (data.cells[number].opened ??= await beside(number));
 
   async function open(number) {
     const body = one("#runs-body");
