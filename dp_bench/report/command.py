@@ -93,7 +93,7 @@ def make_report(
     from dp_bench.report.readme import check as check_readme
     from dp_bench.report.readme import update as update_readme
     from dp_bench.report.render import page
-    from dp_bench.report.render.draw import Drawing, save_all
+    from dp_bench.report.render.pictures import Drawing, save_all
     from dp_bench.report.render.write import write, write_file
     from dp_bench.report.sections import sections
     from dp_bench.report.table import Table

@@ -42,7 +42,7 @@ def _closest(sections: Sequence[Section], dataset: str) -> Results:
 
 def write(path: Path, sections: Sequence[Section]) -> None:
     """As PNG; nothing if no private grid at k = 5 has a result."""
-    from dp_bench.report.render.draw import save
+    from dp_bench.report.render.pictures import save
 
     chart = overview(sections)
     if chart is None:

@@ -124,7 +124,7 @@ def test_clear_cache_removes_all_of_it_and_nothing_else(tensors: Path, capsys: p
     write_files(other.parent, {other.name: b"{}"})
     write_files(tokens.parent, {tokens.name: b"tokens"})
     assert command.main(["--clear-cache"], TASKS) == 0
-    assert capsys.readouterr().out.startswith("removed 2 files of tensors and tokens from ")
+    assert capsys.readouterr().out.startswith("removed 2 files of tensors, tokens and figures from ")
     assert other.exists()
     assert not tensors.parent.exists()
     assert not tokens.parent.exists()

@@ -1,14 +1,16 @@
 """Figures by their data, then by what matplotlib was told to draw."""
 
+import io
 import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 from report_helpers import small_store, synthetic_spec, write_run
 
-from dp_bench.report.chart import Chart, Series
+from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.collect import collect
 from dp_bench.report.figures.deviations import deviations
 from dp_bench.report.figures.heat_maps import heat_maps
@@ -18,8 +20,9 @@ from dp_bench.report.figures.privacy import candidates, frontiers
 from dp_bench.report.figures.trade_off import trade_off
 from dp_bench.report.figures.trajectories import trajectories
 from dp_bench.report.privacy_page import accounts
-from dp_bench.report.render import draw
-from dp_bench.report.render.looks import look_of
+from dp_bench.report.render import pictures
+from dp_bench.report.render.draw import draw
+from dp_bench.report.render.looks import Look, look_of
 from dp_bench.report.results import Results
 from dp_bench.report.scorecard import scorecard
 from dp_bench.report.sections import sections
@@ -65,7 +68,7 @@ def test_metric_against_epsilon(results: Results) -> None:
 def test_metric_is_drawn_as_its_data_say(results: Results) -> None:
     chart = metric(results, "mnist", 5)
     assert chart is not None
-    figure = draw.draw(chart)
+    figure = draw(chart)
     (ax,) = figure.axes
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("ε of the whole grid", "test accuracy (%)")
     online = ax.containers[0]
@@ -88,7 +91,7 @@ def test_errors_are_drawn_on_a_log_axis(tmp_path: Path) -> None:
     write_run(tmp_path, synthetic_spec("fashion_mnist", epsilon=1.0, lr=0.3162), [0.17, 0.02])
     chart = metric(sections(collect(tmp_path, "paper").runs)[0].results, "fashion_mnist", 5)
     assert chart is not None
-    assert draw.draw(chart).axes[0].get_yscale() == "log"
+    assert draw(chart).axes[0].get_yscale() == "log"
     assert by_label(chart)["Online"].y == pytest.approx((2.0,))
 
 
@@ -115,7 +118,7 @@ def test_deviations_beyond_the_edge_are_said_to_be(tmp_path: Path) -> None:
 
 
 def legend_of(chart: Chart) -> list[str]:
-    (legend,) = draw.draw(chart).legends
+    (legend,) = draw(chart).legends
     return [text.get_text() for text in legend.get_texts()]
 
 
@@ -131,8 +134,8 @@ def test_learning_curves(results: Results, store: Path) -> None:
     assert chart is not None
     # FixedThreshold's lowest seed at the end; where training begins, at 10 %, is left out.
     assert [panel.y_from for panel in chart.panels] == [pytest.approx(87.0)] * 2
-    assert [ax.get_ylim()[0] for ax in draw.draw(chart).axes] == [pytest.approx(87.0)] * 2
-    assert all(ax.get_ylim()[1] > 98.2 for ax in draw.draw(chart).axes)
+    assert [ax.get_ylim()[0] for ax in draw(chart).axes] == [pytest.approx(87.0)] * 2
+    assert all(ax.get_ylim()[1] > 98.2 for ax in draw(chart).axes)
 
 
 def test_trajectories(results: Results, store: Path) -> None:
@@ -157,7 +160,7 @@ def test_heat_map(results: Results) -> None:
     assert heat.values[3][3] is None
     assert heat.marks == {"our best": (3, 0), "published best": (3, 0)}
     assert heat.not_run
-    figure = draw.draw(chart)
+    figure = draw(chart)
     image = figure.axes[0].images[0].get_array()
     assert image is not None
     assert image[3][0] == pytest.approx(89.0)
@@ -187,7 +190,7 @@ def test_strategies_have_one_name_in_the_legend_and_it_is_readable(tmp_path: Pat
     assert chart is not None
     assert legend_of(chart) == ["Online", "FixedThreshold, FixedQuantile", "AdamWOSM"]
     narrow = replace(chart, panels=chart.panels[1:], columns=1)
-    figure = draw.draw(narrow)
+    figure = draw(narrow)
     assert figure.legends[0].get_window_extent().width <= figure.bbox.width
 
 
@@ -220,12 +223,12 @@ def test_trade_off() -> None:
 def test_files(results: Results, store: Path, tmp_path: Path) -> None:
     made = [metric(results, "mnist", 5), *heat_maps(results, "mnist", 5)]
     charts = [chart for chart in made if chart is not None]
-    draw.save_all([draw.Drawing(chart, tmp_path) for chart in charts])
+    pictures.save_all([pictures.Drawing(chart, tmp_path) for chart in charts])
     assert (tmp_path / "metric_mnist_k5.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "grid_mnist_k5.pdf").read_bytes().startswith(b"%PDF")
     files = [tmp_path / "metric_mnist_k5.pdf", tmp_path / "metric_mnist_k5.png"]
     first = [file.read_bytes() for file in files]
-    draw.save(charts[0], tmp_path)
+    pictures.save(charts[0], tmp_path)
     assert [file.read_bytes() for file in files] == first
     with Image.open(tmp_path / "grid_mnist_k5.png") as picture:
         assert picture.info["dpi"] == pytest.approx((160, 160), abs=0.1)
@@ -233,6 +236,60 @@ def test_files(results: Results, store: Path, tmp_path: Path) -> None:
     assert found is not None
     colours = {colour for _, colour in found}
     assert {(255, 255, 255), (244, 244, 244)} <= colours  # a palette must not make white of what was not run
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The captions of what is drawn from now on, with an empty cache."""
+    monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
+    captions: list[str] = []
+
+    def counted(chart: Chart) -> Figure:
+        captions.append(chart.caption)
+        return draw(chart)
+
+    monkeypatch.setattr(pictures, "draw", counted)
+    return captions
+
+
+def test_a_picture_is_drawn_again_only_if_it_would_change(
+    drawn: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Series("Online", (1.0, 2.0), (3.0, 4.0), look="online")
+    chart = Chart("one", "first", (Panel("title", "x", "y", (line,)),))
+    pictures.save_all([pictures.Drawing(chart, tmp_path / "a")])
+    pictures.save_all([pictures.Drawing(chart, tmp_path / "b"), pictures.Drawing(chart, tmp_path / "c", pdf=False)])
+    assert drawn == ["first"]
+    for name in ("one.png", "one.pdf"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["one.png"]
+
+    (panel,) = chart.panels
+    other = replace(chart, caption="other data", panels=(replace(panel, series=(replace(line, y=(3.0, 4.1)),)),))
+    pictures.save_all([pictures.Drawing(other, tmp_path / "d")])
+    assert drawn == ["first", "other data"]
+    monkeypatch.setattr(pictures, "look_of", lambda name: Look("#000000"))
+    pictures.save_all([pictures.Drawing(chart, tmp_path / "e")])
+    assert drawn == ["first", "other data", "first"]
+
+
+def test_a_damaged_picture_of_the_cache_is_drawn_again(drawn: list[str], tmp_path: Path) -> None:
+    chart = Chart("one", "first", (Panel("title", "x", "y"),))
+    pictures.save(chart, tmp_path / "a")
+    for file in (tmp_path / "cache" / "figures").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    pictures.save_all([pictures.Drawing(chart, tmp_path / "b")])
+    assert drawn == ["first", "first"]
+    assert (tmp_path / "a" / "one.png").read_bytes() == (tmp_path / "b" / "one.png").read_bytes()
+
+
+def test_the_page_has_the_pixels_of_the_file(drawn: list[str], tmp_path: Path) -> None:
+    chart = Chart("one", "first", (Panel("title", "x", "y"),))
+    pictures.save(chart, tmp_path)
+    first, again = (pictures.embedded(chart, tmp_path) for _ in range(2))
+    assert first == again
+    with Image.open(io.BytesIO(first)) as small, Image.open(tmp_path / "one.png") as picture:
+        assert small.convert("RGB").tobytes() == picture.convert("RGB").tobytes()
 
 
 def test_strategies_differ_without_colour() -> None:

@@ -32,7 +32,7 @@ from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed
 from dp_bench.files.swapped import MANIFEST, replaced_folder
 from dp_bench.privacy.selection import Trials
 from dp_bench.report.command import make_report
-from dp_bench.report.render.draw import Drawing
+from dp_bench.report.render.pictures import Drawing
 from dp_bench.sweep.launch import sweep
 from dp_bench.tasks import TASKS
 from dp_bench.training.job import _run_configuration
@@ -182,7 +182,7 @@ def _report(folder: Path) -> None:
                 write_atomically(place / f"{chart.name}.{kind}", pixel.getvalue(), durable=False)
 
     with (
-        mock.patch("dp_bench.report.render.draw.save_all", saved),
+        mock.patch("dp_bench.report.render.pictures.save_all", saved),
         Path(os.devnull).open("w") as nothing,
         contextlib.redirect_stderr(nothing),
     ):

@@ -24,7 +24,7 @@ from dp_bench.privacy.rounding import ROUNDING
 from dp_bench.report.build import build
 from dp_bench.report.chart import Chart
 from dp_bench.report.collect import collect
-from dp_bench.report.render import draw
+from dp_bench.report.render import pictures
 from dp_bench.tasks.base import Recipe
 from dp_bench.training import trade_off
 from dp_bench.training.trade_off import LABEL, Measurement, Observed, Row, measure
@@ -218,7 +218,7 @@ def test_the_command_from_training_to_figure(
     assert chart.panels[0].series[0].y == tuple(float(row["cosine"]) for row in rows)
     for part in ("NOT PRIVATE: it reads true gradients", "Online, ρ = 0.3162, k = 5, ε = 3", "seed 3", "stand-in"):
         assert part in chart.caption
-    draw.save(chart, tmp_path)
+    pictures.save(chart, tmp_path)
     assert (tmp_path / "trade_off.png").read_bytes().startswith(b"\x89PNG")
 
     # A figure never goes by the configuration of other data.

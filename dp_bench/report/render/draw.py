@@ -1,16 +1,10 @@
-"""Charts to pictures: PNG for the page, PDF for a paper. The only file that imports matplotlib and its Pillow."""
+"""Charts drawn by matplotlib."""
 
-import gc
-import io
 import math
-import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
-from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,61 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
-from PIL import Image
 
-from dp_bench.files.atomic import atomically
 from dp_bench.report.chart import FAR, Chart, HeatMap, Panel, Series
 from dp_bench.report.render.looks import drawing_order, look_of
-
-_STYLE = Path(__file__).with_name("dp_bench.mplstyle")
-_WORTH_PROCESSES = 8
-
-
-class Drawing(NamedTuple):
-    """A chart to be drawn into `folder`, as NAME.png, and for a paper as NAME.pdf: fonts alone take it 0.2 s."""
-
-    chart: Chart
-    folder: Path
-    pdf: bool = True
-
-
-def save_all(drawings: Sequence[Drawing]) -> None:
-    """Draw every one of them, on all cores."""
-    if len(drawings) < _WORTH_PROCESSES:
-        for drawing in drawings:
-            save(*drawing)
-        return
-    # What a worker inherits is not its garbage: it need not search thousands of runs for some with every figure.
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, 8), initializer=gc.freeze) as pool:
-        for _ in pool.map(save, *zip(*drawings, strict=True), chunksize=2):
-            pass
-
-
-def save(chart: Chart, folder: Path, pdf: bool = True) -> None:
-    with style.context(["default", _STYLE]):
-        figure = draw(chart)
-        _lay_out(figure)
-        with io.BytesIO() as buffer:
-            figure.savefig(buffer, format="png")
-            picture = Image.open(buffer).convert("RGB")
-        # 256 colours, each a mean of close ones: the page is a third as large, and a heat map's cells stay distinct.
-        dpi = matplotlib.rcParams["savefig.dpi"]
-        few = picture.quantize(method=Image.Quantize.MEDIANCUT)
-        with atomically(folder / f"{chart.name}.png", durable=False) as file:
-            few.save(file, format="png", optimize=True, dpi=(dpi, dpi))
-        if not pdf:
-            return
-        # No date inside: the same runs give the same file.
-        with atomically(folder / f"{chart.name}.pdf", durable=False) as file:
-            figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Title": chart.caption})
-
-
-def _lay_out(figure: Figure) -> None:
-    """Once for both files: finding room for labels takes as long as drawing them."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    figure.set_layout_engine(None)
 
 
 def draw(chart: Chart) -> Figure:

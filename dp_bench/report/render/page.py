@@ -4,14 +4,12 @@ Without its script everything that stands in it still shows. Only the runs of ve
 """
 
 import base64
-import io
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from PIL import Image
 
 from dp_bench import __version__
 from dp_bench.report import scorecard as sc
@@ -21,6 +19,7 @@ from dp_bench.report.contents import Part
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.explore import Cell
 from dp_bench.report.render.embed import MOST_RUNS_INSIDE, as_script, cells_data, chart_data, packed_runs, run_files
+from dp_bench.report.render.pictures import embedded
 from dp_bench.report.results import Grid
 from dp_bench.report.table import Column, Table
 
@@ -97,10 +96,7 @@ def _blocks(part: Part) -> list[tuple[bool, list[Table | Chart]]]:
 
 
 def _picture(chart: Chart, folder: Path) -> str:
-    """The same pixels as the file's, in a fifth fewer bytes: the page has to stay below 3 MB."""
-    with Image.open(folder / "figures" / f"{chart.name}.png") as picture, io.BytesIO() as buffer:
-        picture.convert("RGB").save(buffer, format="webp", lossless=True)
-        return base64.b64encode(buffer.getvalue()).decode()
+    return base64.b64encode(embedded(chart, folder / "figures")).decode()
 
 
 def _classes(column: Column, text: str = "") -> str:
