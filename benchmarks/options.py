@@ -15,7 +15,8 @@ def parser(description: str | None, repetitions: int) -> argparse.ArgumentParser
 
 
 def add_threads(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--threads", nargs="+", type=positive, default=[1, 2])
+    # One, as the jobs of a sweep run: two processes of one thread do more than one process of two.
+    made.add_argument("--threads", nargs="+", type=positive, default=[1])
 
 
 def positive(text: str) -> int:
