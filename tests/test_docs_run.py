@@ -50,7 +50,6 @@ def test_blocks_run_as_printed(page: str, tmp_path: Path) -> None:
         "PYTHONPATH": f"{ROOT}:{tmp_path}",
         "DP_BENCH_OFFLINE": "1",
         "DP_BENCH_DATA": str(tmp_path / "data"),
-        "DP_BENCH_CACHE": str(tmp_path / "cache"),
     }
     done = subprocess.run(
         ["bash", "-c", script(found)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600

@@ -137,7 +137,7 @@ def test_a_plugin_from_plan_to_report(site: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow(reason="trains, is killed, and trains again")
 def test_an_import_path_is_swept_killed_resumed_and_reported(site: Path, tmp_path: Path) -> None:
-    longer = [*SMALL, "train.epochs=8", "strategy=warming:WarmingUp", "hydra.launcher.n_jobs=2"]
+    longer = [*SMALL, "train.epochs=8", "strategy=warming:WarmingUp", "hydra/launcher=basic"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     dp_bench(site, "run", "-m", *longer, f"runs={whole}")
     _kill_when_it_has_begun([*longer, f"runs={cut}"], site, cut)
@@ -193,7 +193,7 @@ def test_a_task_is_found_verified_swept_and_reported(task: str, site: Path, tmp_
         assert told.startswith("digits: complete, 1,437 + 360 rows, in package sklearn.datasets.data\n  ok: digits.csv")
     small = ["train.batch_size=64", "train.epochs=4", "grid.k=2", "grid.lr=[0.1,1]", "privacy.epsilon=9", "seeds=[0]"]
     root = tmp_path / "runs"
-    dp_bench(site, "run", "-m", f"dataset={task}", "strategy=nsgd", *small, f"runs={root}", "hydra.launcher.n_jobs=2")
+    dp_bench(site, "run", "-m", f"dataset={task}", "strategy=nsgd", *small, f"runs={root}", "hydra/launcher=basic")
     first, _ = sorted(root.glob(f"paper/*/{name}/nsgd/k2/eps9/*/seed0"))
     protocol = json.loads((first / "spec.json").read_text())["protocol"]
     assert protocol["task_path"] == {"ones": "ones:Ones"}.get(name, "dp_bench_plugin.digits:Digits")
@@ -209,38 +209,50 @@ def test_a_task_is_found_verified_swept_and_reported(task: str, site: Path, tmp_
     )
 
 
-@pytest.mark.slow(reason="starts a process per mistake")
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["strategy=nsgdc"], "got nsgdc; did you mean `nsgd`?"),
-        (
-            ["dataset=digit"],
-            "got digit; did you mean `digits`?",
-        ),
-        (["dataset=warming:WarmingUp"], "expected a subclass of dp_bench.tasks.Task, or an object of one"),
-        (["strategy=broken"], "got no_such_package:Broken: ModuleNotFoundError: No module named 'no_such_package'"),
-        (["strategy=no_such_package:Mine"], "got no_such_package:Mine: ModuleNotFoundError"),
-        (["strategy=warming:Nothing"], "AttributeError"),
-        (["strategy=warming:Positive"], "expected a subclass of dp_bench.strategies.Strategy, got warming:Positive"),
-        (
-            ["strategy=nsgd", "strategy.lr=0.00316", "strategy.r=-1"],
-            "strategy.r: expected a positive number, got -1.0",
-        ),
-        (["strategy=nsgd", "strategy.lr=0.00316", "strategy.q=1"], "strategy.q: expected a key of strategy ("),
-        (["strategy=warming:WarmingUp", "strategy.ramp=3"], "+grid.axes.ramp=[2,3,8]"),
-        (
-            ["strategy=nsgd", "strategy.lr=0.00316", "+grid.axes.ramp=[3]"],
-            "grid.axes: expected an axis that nsgd sweeps",
-        ),
-    ],
-)
-def test_mistakes_are_one_line(words: list[str], told: str, site: Path, tmp_path: Path) -> None:
-    done = dp_bench(site, "run", *SMALL, f"runs={tmp_path}", *words, check=False)
-    assert done.returncode == 2
-    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
-    assert line.startswith("dp-bench: ")
-    assert told in line
+MISTAKES = [
+    (["strategy=nsgdc"], "got nsgdc; did you mean `nsgd`?"),
+    (
+        ["dataset=digit"],
+        "got digit; did you mean `digits`?",
+    ),
+    (["dataset=warming:WarmingUp"], "expected a subclass of dp_bench.tasks.Task, or an object of one"),
+    (["strategy=broken"], "got no_such_package:Broken: ModuleNotFoundError: No module named 'no_such_package'"),
+    (["strategy=no_such_package:Mine"], "got no_such_package:Mine: ModuleNotFoundError"),
+    (["strategy=warming:Nothing"], "AttributeError"),
+    (["strategy=warming:Positive"], "expected a subclass of dp_bench.strategies.Strategy, got warming:Positive"),
+    (
+        ["strategy=nsgd", "strategy.lr=0.00316", "strategy.r=-1"],
+        "strategy.r: expected a positive number, got -1.0",
+    ),
+    (["strategy=nsgd", "strategy.lr=0.00316", "strategy.q=1"], "strategy.q: expected a key of strategy ("),
+    (["strategy=warming:WarmingUp", "strategy.ramp=3"], "+grid.axes.ramp=[2,3,8]"),
+    (
+        ["strategy=nsgd", "strategy.lr=0.00316", "+grid.axes.ramp=[3]"],
+        "grid.axes: expected an axis that nsgd sweeps",
+    ),
+]
+ONE_AFTER_ANOTHER = """
+import contextlib, io, json, sys
+from dp_bench.cli import main
+answers = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        answers.append([main(words), told.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+@pytest.mark.slow(reason="starts a process")
+def test_mistakes_are_one_line(site: Path, tmp_path: Path) -> None:
+    """One process for all of them: it takes longer to start than to make ten mistakes."""
+    commands = [["run", *SMALL, f"runs={tmp_path}", *words] for words, _ in MISTAKES]
+    command = [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps(commands)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(site))
+    for (words, expected), (code, told) in zip(MISTAKES, json.loads(done.stdout), strict=True):
+        assert code == 2, words
+        (line,) = [line for line in told.splitlines() if not line.startswith("warning: ")]
+        assert line.startswith("dp-bench: "), words
+        assert expected in line, words
     assert not list(tmp_path.iterdir())
 
 

@@ -288,7 +288,7 @@ def test_killed_as_a_whole_at_random_moments_it_ends_the_same(undisturbed: dict[
     """Kill -9 of the sweep and all its workers, at any moment from its start to its end (`make soak`: 1,000 times)."""
     root, moments, unfinished = tmp_path / "runs", random.Random(1), 0
     arguments = command(root, "joblib", "hydra.launcher.n_jobs=2")
-    for i in range(6):
+    for i in range(4):
         before = contents(root)
         sweep = Sweep(arguments, tmp_path / f"log{i}")
         if i % 2 == 0:
@@ -300,7 +300,7 @@ def test_killed_as_a_whole_at_random_moments_it_ends_the_same(undisturbed: dict[
         assert sweep.end() == -signal.SIGKILL, "it had ended before it was killed"
         until(lambda pid=sweep.pid: not session(pid))
         unfinished += any(root.rglob("checkpoint.pt"))
-    assert unfinished >= 2, "no run was killed at work"
+    assert unfinished >= 1, "no run was killed at work"
     last = Sweep(arguments, tmp_path / "log")
     assert last.end() == 0, last.log.read_text()
     assert contents(root) == undisturbed

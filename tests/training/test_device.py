@@ -13,6 +13,8 @@ import torch
 from running import data_of, smoke
 
 from dp_bench.mechanism import rng as rng_module
+from dp_bench.mechanism.clipping import sums as sums_module
+from dp_bench.mechanism.clipping.gradients import together
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training.trainer import Training
 
@@ -41,6 +43,8 @@ PAIRS += [(name, dataset) for name in ("online", "no_dp") for dataset in ("mnist
 @pytest.mark.parametrize(("strategy", "dataset"), PAIRS)
 def test_no_step_waits_for_the_device(strategy: str, dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rng_module, "_PhiloxRng", ShapesOnly)
+    # Numbers that are not there cannot be compared: a model that is tried would count as one that fails.
+    monkeypatch.setattr(sums_module, "passes", lambda *model: together)
     spec = smoke(strategy, f"dataset={dataset}")[0]
     training = Training(spec, data_of(spec), META)
     for _ in range(2):
