@@ -20,9 +20,10 @@ help: ## what can be made
 
 setup: $(VENV)/.ready ## the virtual environment, with everything in it
 
+# --no-compile: most of what is installed is never imported, and the rest is compiled when it is.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 # A process for each core, up to four; --dist=worksteal, as a few tests take most of the time.
