@@ -2,7 +2,8 @@
 
     python benchmarks/bench.py [--models cnn] [--threads 1 2] [--repetitions 15] [--out reports/bench]
 
-One thread unless told otherwise. Twenty minutes on a quiet machine of two cores; on a busy one ratios still mean something, milliseconds do not.
+One thread unless told otherwise: 20 to 40 minutes on a quiet machine of two cores. On a busy one ratios still mean
+something, milliseconds do not.
 """
 
 import itertools

@@ -104,7 +104,7 @@ def _rdp(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
     maxsize=2**14
 )  # a report asks for every grid hundreds of times: each table says what epsilon means
 def _rdp_converted(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
-    return smallest_epsilon(_rdp_poisson_at(noise_multiplier, sampling), RDP_ORDERS, steps, delta)
+    return smallest_epsilon(rdp_poisson_at(noise_multiplier, sampling), RDP_ORDERS, steps, delta)
 
 
 def _rdp_wor(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
@@ -147,17 +147,7 @@ def rdp_spent_after(one_step: dict[float, float]) -> SpentAfter:
 
 
 @functools.lru_cache(maxsize=1024)
-def rdp_poisson(noise_multiplier: float, sampling: Sampling) -> dict[float, float]:
-    """Order -> RDP of one step."""
-    import dp_accounting as dpa
-
-    accountant = dpa.rdp.RdpAccountant(RDP_ORDERS, dpa.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    accountant.compose(dpa.PoissonSampledDpEvent(sampling.rate, dpa.GaussianDpEvent(noise_multiplier)))
-    return _values_by_order(accountant)
-
-
-@functools.lru_cache(maxsize=1024)
-def _rdp_poisson_at(noise_multiplier: float, sampling: Sampling) -> Callable[[float], float]:
+def rdp_poisson_at(noise_multiplier: float, sampling: Sampling) -> Callable[[float], float]:
     """RDP of one step by order, each computed once."""
     import dp_accounting as dpa
 

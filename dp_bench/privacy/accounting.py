@@ -20,6 +20,7 @@ Every epsilon here is of the noise that is drawn, whose tail ends at `NOISE_TAIL
 Gaussian: what the end of the tail gives away is taken off delta first (`uncovered`).
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +33,12 @@ from dp_bench.privacy.accountants import (
     SpentAfter,
     accountant_of,
     quiet_libraries,
-    rdp_poisson,
+    rdp_poisson_at,
     rdp_spent_after,
 )
 from dp_bench.privacy.accountants import Sampling as Sampling
 from dp_bench.privacy.accountants import proven as proven
+from dp_bench.privacy.conversion import smallest_epsilon
 from dp_bench.privacy.noise_tail import NOISE_TAIL as NOISE_TAIL
 from dp_bench.privacy.noise_tail import ideal_delta, uncovered
 from dp_bench.privacy.selection import Trials, leaving, selection_rdp, with_tail
@@ -111,19 +113,30 @@ def composed_epsilon(parts: Sequence[Part], delta: float) -> float:
     plain = [part for part in parts if part.trials is None]
     lost = math.fsum(uncovered(part.noise_multiplier, part.times * part.steps) for part in plain)
     ideal = ideal_delta(delta, lost, math.fsum(part.times * part.steps for part in plain))
+    if ideal <= 0:
+        return math.inf
     with quiet_libraries():
-        curves = [(part.times, _rdp_of(part)) for part in parts]
-        together = {order: math.fsum(times * curve[order] for times, curve in curves) for order in RDP_ORDERS}
-        if ideal <= 0:
-            return math.inf
         left = math.fsum(p.times * leaving(p.noise_multiplier, p.steps, p.trials) for p in parts if p.trials)
-        return with_tail(rdp_spent_after(together), ideal, left)
+        return with_tail(_together(parts), ideal, left)
 
 
-def _rdp_of(part: Part) -> dict[float, float]:
+def _together(parts: Sequence[Part]) -> SpentAfter:
+    curves = [(part.times, _rdp_of(part)) for part in parts]
+
+    def rdp(order: float) -> float:
+        return math.fsum(times * curve(order) for times, curve in curves)
+
+    if any(part.trials for part in parts):  # whose RDP need not be what `smallest_epsilon` counts on
+        return rdp_spent_after({order: rdp(order) for order in RDP_ORDERS})
+    return functools.partial(smallest_epsilon, rdp, RDP_ORDERS)
+
+
+def _rdp_of(part: Part) -> Callable[[float], float]:
+    """By order."""
     if part.trials is not None:
-        return selection_rdp(part.noise_multiplier, part.sampling, int(part.steps), part.trials)
-    return {order: part.steps * rdp for order, rdp in rdp_poisson(part.noise_multiplier, part.sampling).items()}
+        return selection_rdp(part.noise_multiplier, part.sampling, int(part.steps), part.trials).__getitem__
+    one_step = rdp_poisson_at(part.noise_multiplier, part.sampling)
+    return lambda order: part.steps * one_step(order)
 
 
 def rounded_up(epsilon: float, digits: int = 3) -> str:

@@ -36,8 +36,8 @@ def smallest_epsilon(rdp: Callable[[float], float], orders: Sequence[float], ste
         if math.isfinite(spent):  # else dp_accounting did not find it
             best = min(best, float(compute_epsilon([orders[place]], [steps * spent], delta)[0]))
 
-    for place in np.flatnonzero(np.isin(every, _FIRST)):
-        look(int(place))
+    for first in np.flatnonzero(np.isin(every, _FIRST)).tolist():
+        look(first)
     while True:
         bound = np.where(looked_at, math.inf, steps * _below(np, every, f, known) / (every - 1) + added)
         place = int(bound.argmin())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dp_bench.errors import UserError
 from dp_bench.privacy import accountants
-from dp_bench.privacy.accountants import RDP_ORDERS, quiet_libraries, rdp_poisson, rdp_spent_after
+from dp_bench.privacy.accountants import RDP_ORDERS, quiet_libraries, rdp_poisson_at, rdp_spent_after
 from dp_bench.privacy.accounting import (
     ACCOUNTANTS,
     NOISE_TAIL,
@@ -375,7 +375,7 @@ def test_the_smallest_epsilon_is_that_of_all_orders_though_few_are_looked_at(row
     for _ in range(12):
         nu, steps, delta = 10 ** dice.uniform(-0.3, 1.5), int(10 ** dice.uniform(0, 5.5)), 10 ** dice.uniform(-9, -3)
         with quiet_libraries():
-            rdp = rdp_poisson(nu, Sampling(512, rows))
+            rdp = {order: rdp_poisson_at(nu, Sampling(512, rows))(order) for order in RDP_ORDERS}
         looked_at: list[float] = []
 
         def one_step(order: float, rdp: dict[float, float] = rdp, looked_at: list[float] = looked_at) -> float:
