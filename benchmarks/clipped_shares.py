@@ -16,7 +16,7 @@ from options import parser, positive
 
 from dp_bench.paper import published
 from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.budget import Budget, allocate
+from dp_bench.privacy.calibration import Budget, allocate
 from dp_bench.privacy.query import Query
 from dp_bench.report.render.markdown import markdown
 from dp_bench.report.table import Column, Table

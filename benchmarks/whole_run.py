@@ -24,7 +24,7 @@ from dp_bench.data.tensors import Dataset
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.budget import Budget, allocate
+from dp_bench.privacy.calibration import Budget, allocate
 from dp_bench.sweep.step_times import synthetic
 from dp_bench.training.background import background_writer
 from dp_bench.training.progress import silently

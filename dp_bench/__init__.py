@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_bench.mechanism.rng import rng
     from dp_bench.mechanism.sampling import poisson
     from dp_bench.privacy.accounting import Sampling, epsilon
-    from dp_bench.privacy.budget import Allocation, Budget, allocate
+    from dp_bench.privacy.calibration import Allocation, Budget, allocate
     from dp_bench.privacy.query import Query
     from dp_bench.report.frames import load_results, load_trajectories
     from dp_bench.strategies import STRATEGIES, Strategy
@@ -81,7 +81,7 @@ _MODULES = {
     "mechanism.rng": ("rng",),
     "mechanism.sampling": ("poisson",),
     "privacy.accounting": ("Sampling", "epsilon"),
-    "privacy.budget": ("Allocation", "Budget", "allocate"),
+    "privacy.calibration": ("Allocation", "Budget", "allocate"),
     "privacy.query": ("Query",),
     "report.frames": ("load_results", "load_trajectories"),
     "strategies": ("STRATEGIES", "Strategy"),

@@ -1,4 +1,5 @@
-"""Errors that the user can fix. The command line prints each as one line and exits with code 2.
+"""Errors that the user can fix. The command line prints each as one line and exits with its
+`exit_code`: 2, or 3 for a damaged file and 4 for a run that another process holds.
 
 Every one has the same shape, `key: expected X, got Y; remedy`, and is made by `invalid` or `unknown`:
 

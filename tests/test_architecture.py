@@ -19,7 +19,7 @@ LAW = (
 )
 ROOMS = LAW.split(" < ")
 STARTS_WITHOUT_TORCH = [
-    *("files.cached", "paper.published", "privacy.budget", "privacy.query", "strategies", "data", "tasks"),
+    *("files.cached", "paper.published", "privacy.calibration", "privacy.query", "strategies", "data", "tasks"),
     *("experiment.config", "experiment.plan", "experiment.store", "training.job", "training.progress"),
     *("sweep.launch", "sweep.ledger", "sweep.live", "report.build", "cli"),
 ]

@@ -23,7 +23,7 @@ from dp_bench.errors import invalid
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy.accounting import exact, proven, rounded_up
-from dp_bench.privacy.budget import Allocation, total
+from dp_bench.privacy.calibration import Allocation, total
 from dp_bench.privacy.checks import LAST_BITS
 from dp_bench.strategies import STRATEGIES
 

@@ -21,7 +21,6 @@ from dp_bench.registry import Registry
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
-_MOST_THREADS = 1024
 _WHOLE = re.compile(r"(?<![\w.+-])(\d+)(?![\w.])")  # a number without a point or an exponent
 _IMPORT_PATH = re.compile(r"[\w.]+:[\w.]+")  # my_package.my_module:MyStrategy
 CALIBRATED = ("noise_multiplier", "batch_size")  # fields of a strategy that follow from the configuration

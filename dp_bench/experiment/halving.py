@@ -19,6 +19,7 @@ from dp_bench.experiment.resolve import axes_of
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.tasks import TASKS
+from dp_bench.tasks.base import ranked
 
 _SECONDS_BETWEEN_TRIES = 0.1
 
@@ -56,15 +57,15 @@ class HalvedGrid:
             if any(len(found[name]) < len(each) for name, each in results.items()):
                 return None
             order = {name: place for place, name in enumerate(self.folders)}
-            ranked = sorted(below, key=lambda name: (*self._rank(found[name]), order[name]))
-            self._members[rung] = ranked[: self.rungs[rung].candidates]
+            best_first = sorted(below, key=lambda name: (*self._rank(found[name]), order[name]))
+            self._members[rung] = best_first[: self.rungs[rung].candidates]
         return self._members[rung]
 
     def _rank(self, seeds: list[RunResult]) -> tuple[bool, float]:
         """Ascending from the best; a candidate of which a seed diverged after all that did not."""
         mean = math.fsum(result.best.number for result in seeds) / len(seeds)
-        sign = -1 if TASKS[self._spec.dataset.name].higher_is_better else 1
-        return any(result.diverged for result in seeds), sign * mean if math.isfinite(mean) else math.inf
+        higher = TASKS[self._spec.dataset.name].higher_is_better
+        return ranked(any(result.diverged for result in seeds), mean, higher)
 
     def next_rung(self, point: str) -> int | None:
         """The rung that a candidate may be trained in now; None if it is done, or has to wait for others."""

@@ -15,8 +15,8 @@ from dp_bench.tasks import TASKS
 
 # What looking into JSON of another shape raises.
 FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
-# Of pixels in [0, 1], and far above anything that a run could have stored.
 _RUN_AGAIN = "delete the folder to run it again"
+# Of pixels in [0, 1], and far above anything that a run could have stored.
 _LARGEST_ERROR = 1e6
 
 

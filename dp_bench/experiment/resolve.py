@@ -11,7 +11,7 @@ from dp_bench.experiment.spec import Machine, RunSpec, check_folder
 from dp_bench.files.names import short
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
-from dp_bench.privacy.budget import Budget, allocate
+from dp_bench.privacy.calibration import Budget, allocate
 from dp_bench.privacy.selection import Trials
 from dp_bench.strategies import STRATEGIES
 from dp_bench.strategies.ranges import declared_axes

@@ -23,7 +23,7 @@ from dp_bench.experiment.config import (
 from dp_bench.files.from_json import from_plain
 from dp_bench.files.names import NAME, is_plain, short
 from dp_bench.privacy.allocators import COMPOSITION, SELECTION
-from dp_bench.privacy.budget import Allocation
+from dp_bench.privacy.calibration import Allocation
 from dp_bench.registry import Registry
 from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS
@@ -33,7 +33,7 @@ _CODE = ("strategy_code", "task_code")
 
 @dataclass(frozen=True)
 class Machine:
-    """How a run is executed. Bits depend on it, results do not mean anything else by it."""
+    """How a run is executed. It may change the bits of a result, not what the result means."""
 
     device: str
     threads: int

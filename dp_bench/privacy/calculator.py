@@ -15,7 +15,7 @@ from dp_bench.privacy.accountants import ACCOUNTANTS
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, steps_of
-from dp_bench.privacy.budget import allocate, calculation, under
+from dp_bench.privacy.calibration import allocate, calculation, under
 from dp_bench.privacy.lower_bound import is_possible
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from dp_bench.errors import UserError, command_parser, invalid, unknown
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocation import Budget
-from dp_bench.privacy.budget import warnings_for
 from dp_bench.privacy.calculator import ASKED, Question, lines, recommendation, table
+from dp_bench.privacy.calibration import warnings_for
 
 _EXAMPLES = """\
 examples:

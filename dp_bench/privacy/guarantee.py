@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dp_bench.privacy.accounting import proven, rounded_up
-from dp_bench.privacy.budget import Allocation, truly
+from dp_bench.privacy.calibration import Allocation, truly
 
 EMULATED = "emulated: epsilon is the paper's setting, not a guarantee for this data"
 POOL = "pool for resampling: not private as a whole; its epsilon is that of one selection, never released together"

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dp_bench.privacy.accounting import exact, rounded_up
-from dp_bench.privacy.budget import Allocation, total
+from dp_bench.privacy.calibration import Allocation, total
 from dp_bench.privacy.guarantee import guarantee
 
 MEANING = (

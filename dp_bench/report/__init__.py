@@ -1,1 +1,1 @@
-"""From finished runs to tables, figures, the comparison with the paper and one page. Nothing here imports torch."""
+"""From finished runs to tables, figures, the comparison with the paper and one page. It starts without torch."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dp_bench.privacy.accounting import exact, rounded_up
-from dp_bench.privacy.budget import Allocation, truly, under
+from dp_bench.privacy.calibration import Allocation, truly, under
 from dp_bench.privacy.guarantee import EMULATED, LAST_WITH_FLOAT32_SUMS, POOL, UNPROVEN, mark
 from dp_bench.report.results import Grid
 

@@ -9,7 +9,7 @@ from typing import Any
 from dp_bench.errors import UserError
 from dp_bench.files.cached import cached
 from dp_bench.privacy.accounting import ACCOUNTANTS, exact, proven, rounded_up
-from dp_bench.privacy.budget import (
+from dp_bench.privacy.calibration import (
     CALIBRATION_FORMAT,
     Allocation,
     Spent,

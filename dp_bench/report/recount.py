@@ -10,7 +10,7 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import SPENDS_AGAIN
 from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
 from dp_bench.privacy.allocators import HALVING, rungs_of
-from dp_bench.privacy.budget import Allocation, Budget, under
+from dp_bench.privacy.calibration import Allocation, Budget, under
 from dp_bench.privacy.checks import doubt_of_a_claim
 
 # Epsilons were stored before the end of the noise's tail was charged, which raises none of them by so much.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dp_bench.privacy.selection import Trials
 from dp_bench.report.results import Grid
 from dp_bench.tasks import TASKS
+from dp_bench.tasks.base import ranked
 
 _ENDS = (0.025, 0.975)
 
@@ -68,14 +69,12 @@ def resampled(pool: list[PoolRun], trials: Trials, best: str, higher_is_better: 
 def winning(pool: list[PoolRun], trials: Trials, higher_is_better: bool) -> list[float]:
     """The probability of each run to win."""
 
-    def goodness(place: int) -> tuple[bool, float]:
-        run = pool[place]
-        value = run.value if higher_is_better else -run.value
-        return not run.diverged, value if math.isfinite(value) else -math.inf
+    def rank(place: int) -> tuple[bool, float]:
+        return ranked(pool[place].diverged, pool[place].value, higher_is_better)
 
     chances = [0.0] * len(pool)
     below, none_wins = 0.0, trials.generating(0.0)
-    for _, members in itertools.groupby(sorted(range(len(pool)), key=goodness), key=goodness):
+    for _, members in itertools.groupby(sorted(range(len(pool)), key=rank, reverse=True), key=rank):
         equals = list(members)
         weight = math.fsum(pool[place].weight for place in equals)
         upto = min(1.0, below + weight)

@@ -84,7 +84,7 @@ class Strategy(ABC, Generic[State]):
 
 
 def clipped_gradient(clip: float | Tensor, noise_multiplier: float) -> Query:
-    """Σ g_i min(1, C/n_i): the sum that every private strategy releases."""
+    """Σ g_i min(1, C/n_i): the clipped sum of DP-SGD."""
     return Query("gradient", "vector", lambda n: (clip / n).clamp(max=1), clip, noise_multiplier)
 
 

@@ -64,7 +64,7 @@ def _name(job: Job) -> PurePosixPath:
 
 
 def _launch_all(planned: Sequence[Job], launch: Launch) -> dict[Job, str]:
-    """Why each job that could not be done could not."""
+    """The jobs that failed, each with its reason."""
     failures: dict[Job, str] = {}
     grids = _halved(planned)
     with watching(planned):
@@ -75,7 +75,7 @@ def _launch_all(planned: Sequence[Job], launch: Launch) -> dict[Job, str]:
 
 
 def _make_roots(roots: Sequence[Path]) -> None:
-    """Where that cannot be, no job need find out, and none of the folders is left."""
+    """Create the folders of results; if one cannot be made, remove those just created and raise."""
     made = [path for root in roots for path in (root, *root.parents) if not path.exists()]
     try:
         for root in roots:
@@ -130,7 +130,7 @@ def _reached(grid: HalvedGrid, job: Job, rung: int) -> bool:
 
 
 def _carry_out(todo: Sequence[Job], launch: Launch, is_done: Callable[[Job], bool] | None = None) -> dict[Job, str]:
-    """Why each job that could not be done could not. One that another process is at is waited for."""
+    """The jobs that failed, each with its reason. A job that runs in another process is waited for."""
     is_done = is_done or _is_done
     failures: dict[Job, str] = {}
     lost: Counter[Job] = Counter()  # how often a job ended without a result or a reason

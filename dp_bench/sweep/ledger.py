@@ -9,7 +9,7 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy import totals
 from dp_bench.privacy.accountants import FIXED_SIZE, POISSON
 from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
-from dp_bench.privacy.budget import Allocation, seeds_charged, under, warnings_for
+from dp_bench.privacy.calibration import Allocation, seeds_charged, under, warnings_for
 from dp_bench.privacy.guarantee import POOL, guarantee
 from dp_bench.privacy.query import split_words
 from dp_bench.sweep import step_times as cost
@@ -30,7 +30,7 @@ _HEADER = [
 
 
 def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
-    """A table a grid a row, then what a reader must know, the number of runs and how long they take."""
+    """A table with one row per grid, then what a reader must know, the number of runs and how long they take."""
     rows, notes = [_HEADER + [f"{name} run/grid" for name in accountants]], dict[str, None]()
     short = short_names(by_grid(planned))
     for name, jobs in by_grid(planned).items():

@@ -5,6 +5,7 @@ A task is a class with the attributes and methods below: here, or in another pac
 files, the arrays read from them, and the model. torch is imported only when a model or tensors are made.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,12 @@ class Recipe:
     build: "Callable[[], nn.Sequential]"
     losses: "Callable[[Tensor, Tensor], Tensor]"
     scores: "Callable[[Tensor, Tensor], Tensor]"
+
+
+def ranked(diverged: bool, value: float, higher_is_better: bool) -> tuple[bool, float]:
+    """What sorts candidates of a search from best to worst: diverged ones come last, as do those without a value."""
+    worst_last = -value if higher_is_better else value
+    return diverged, worst_last if math.isfinite(value) else math.inf
 
 
 class Task(ABC):

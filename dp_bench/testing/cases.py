@@ -18,7 +18,7 @@ AnyStrategy = Strategy[Any]
 
 
 def queries_at(strategy: AnyStrategy, clip: float) -> tuple[Query, ...]:
-    """The strategy's queries were its threshold `clip`, whether that is in its state or a hyperparameter."""
+    """The strategy's queries if its threshold were `clip`, whether that is in its state or a hyperparameter."""
     state = strategy.init(torch.zeros(3))
     if "clip" in state._fields:
         state = state._replace(clip=torch.tensor(clip, dtype=torch.float64))

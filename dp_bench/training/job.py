@@ -21,7 +21,7 @@ from dp_bench.experiment.store import RunFolder, models_note
 from dp_bench.experiment.validation import parse
 from dp_bench.files import system
 from dp_bench.privacy.accounting import exact, rounded_up
-from dp_bench.privacy.budget import warnings_for
+from dp_bench.privacy.calibration import warnings_for
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.tasks import TASKS
 from dp_bench.training.progress import Show, follow, silently

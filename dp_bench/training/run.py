@@ -85,7 +85,7 @@ def run_trial(spec: RunSpec, folder: Folder, dataset: Dataset, keep: str) -> Run
 
 
 def _stopped(result: RunResult, rungs: Sequence[Rung], rung: int) -> RunResult:
-    """As a run has it that ends with this rung. Its epsilon remains that of a whole run, which is more."""
+    """The result of a run that is stopped at the end of this rung; its epsilon is still that of a whole run: more."""
     step = rungs[rung].step
     where = f"stopped at rung {rung + 1} of {len(rungs)}, step {step} of {rungs[-1].step}"
     if result.diverged:

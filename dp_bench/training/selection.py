@@ -17,7 +17,6 @@ learns about K; what is released must not tell them more than the winner.
 
 import contextlib
 import io
-import math
 import secrets
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from dp_bench.experiment.selected import SelectedGrid, Trial
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy.checks import check_allocation
 from dp_bench.tasks import TASKS
+from dp_bench.tasks.base import ranked
 
 
 class Tried(NamedTuple):
@@ -76,9 +76,8 @@ def best_of(number: int, candidates: list[RunSpec], tried: Callable[[RunSpec], T
 
 def rank(tried: Tried) -> tuple[bool, float]:
     """Ascending from the best."""
-    value = tried.result.best.number
-    sign = -1 if TASKS[tried.spec.dataset.name].higher_is_better else 1
-    return tried.result.diverged, sign * value if math.isfinite(value) else math.inf
+    higher = TASKS[tried.spec.dataset.name].higher_is_better
+    return ranked(tried.result.diverged, tried.result.best.number, higher)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ class Training:
         self.step += 1
 
     def _refuse_overspending(self) -> None:
-        """A strategy that needs the engine's joint bound to stay within nu is not what it says; the data play no part.
+        """Refuse a strategy whose own queries exceed the calibrated noise multiplier; the data play no part.
 
         An example's weight must follow from its own norm, and multipliers must compose to nu (NoDP's are 0, and so is
         its nu) or keep the joint sensitivity within it: tried on a grid of norms. On the host, with the first state of

@@ -13,7 +13,7 @@ from dp_bench.experiment.plan import Job
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy.accounting import Sampling, epsilon
-from dp_bench.privacy.budget import allocate, truly
+from dp_bench.privacy.calibration import allocate, truly
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect

@@ -11,7 +11,7 @@ from dp_bench.experiment.config import Config, DatasetConfig, strategy_schema
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.validation import check
 from dp_bench.privacy.accounting import Sampling, exact
-from dp_bench.privacy.budget import Budget, allocate
+from dp_bench.privacy.calibration import Budget, allocate
 
 
 def config(**changes: object) -> Config:

@@ -24,7 +24,7 @@ from dp_bench.files.checksummed import read_checksummed, write_checksummed
 from dp_bench.paper import published
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocators import Rung
-from dp_bench.privacy.budget import Allocation, Budget, allocate, seeds_charged, total, under
+from dp_bench.privacy.calibration import Allocation, Budget, allocate, seeds_charged, total, under
 from dp_bench.privacy.selection import Trials
 from dp_bench.privacy.totals import MEANING
 from dp_bench.strategies import STRATEGIES

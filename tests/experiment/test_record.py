@@ -25,7 +25,7 @@ from dp_bench.experiment.spec import Machine, RunSpec, digest_of
 from dp_bench.experiment.store import RunFolder, read_stored
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.budget import Allocation, Budget
+from dp_bench.privacy.calibration import Allocation, Budget
 
 PACKAGE = Path(dp_bench.__file__).parent
 REFERENCE = PACKAGE.parent / "reports" / "reference" / "runs"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dp_bench.privacy.accounting import Sampling, epsilon
-from dp_bench.privacy.budget import Budget, allocate
+from dp_bench.privacy.calibration import Budget, allocate
 from dp_bench.strategies import STRATEGIES
 
 MNIST, STEPS, CANDIDATES = Sampling(512, 60_000), 1172, 7

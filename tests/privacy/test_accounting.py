@@ -28,8 +28,8 @@ from dp_bench.privacy.accounting import (
     proven,
     rounded_up,
 )
-from dp_bench.privacy.calibration import smallest_multiplier
 from dp_bench.privacy.conversion import smallest_epsilon
+from dp_bench.privacy.multiplier_search import smallest_multiplier
 from dp_bench.privacy.noise_tail import ideal_delta, smallest_delta, uncovered
 
 MNIST, AG_NEWS = Sampling(512, 60_000), Sampling(512, 120_000)
@@ -358,7 +358,7 @@ def test_what_is_printed_is_never_less_than_what_is_spent(value, digits):
 def test_importing_and_using_it_needs_no_torch():
     code = """
 import sys
-import dp_bench.privacy.accounting as a, dp_bench.privacy.budget, dp_bench.experiment.grid
+import dp_bench.privacy.accounting as a, dp_bench.privacy.calibration, dp_bench.experiment.grid
 heavy = {"torch", "opacus", "dp_accounting", "numpy", "scipy"} & set(sys.modules)
 assert not heavy, heavy
 for accountant in ("rdp", "pld", "rdp_wor"):

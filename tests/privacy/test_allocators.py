@@ -12,7 +12,7 @@ from dp_bench import Budget, Sampling, allocate
 from dp_bench.errors import UserError
 from dp_bench.privacy.accountants import RDP_ORDERS
 from dp_bench.privacy.allocators import Rung, check_accountant, rungs_of, steps_of
-from dp_bench.privacy.budget import seeds_charged, total, truly
+from dp_bench.privacy.calibration import seeds_charged, total, truly
 from dp_bench.privacy.checks import check_allocation, doubt
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials, selection_rdp
 

@@ -17,7 +17,7 @@ from dp_bench.experiment.spec import comparable
 from dp_bench.files.cached import _digest
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 from dp_bench.privacy.accounting import Sampling, epsilon, rounded_up
-from dp_bench.privacy.budget import seeds_charged, total, under
+from dp_bench.privacy.calibration import seeds_charged, total, under
 from dp_bench.report import privacy_page, rerun_commands
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect

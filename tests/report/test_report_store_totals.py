@@ -11,7 +11,7 @@ from dp_bench.experiment.archive import archive, main
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.accounting import rounded_up
-from dp_bench.privacy.budget import Allocation, total
+from dp_bench.privacy.calibration import Allocation, total
 from dp_bench.report.collect import collect
 from dp_bench.report.store_totals import together
 

@@ -116,7 +116,7 @@ def one_by_one(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor
 
 
 def opacus(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
-    """Opacus' per-example gradients. For tests and the benchmark."""
+    """Opacus' per-example gradients. For tests."""
     from opacus import GradSampleModule
 
     # Opacus 1.6 reads a convolution's input as if its channels came first, whatever its strides say. A clone, because

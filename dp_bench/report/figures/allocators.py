@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dp_bench.privacy.accounting import exact
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import rungs_of
-from dp_bench.privacy.budget import allocate
+from dp_bench.privacy.calibration import allocate
 from dp_bench.privacy.selection import Trials
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series

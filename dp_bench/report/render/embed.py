@@ -1,12 +1,19 @@
-"""What the page's script reads: charts and grids as compact JSON that no name can break out of."""
+"""What the page carries inside: charts and grids as compact JSON that no name can break out of, and pictures."""
 
 import base64
+import hashlib
+import io
 import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from dp_bench.files.atomic import cache_folder
+from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
 from dp_bench.report.chart import Chart, HeatMap, Panel, Series
 from dp_bench.report.explore import Cell, compact, guarantee_words, opened
 from dp_bench.report.render.looks import look_of
@@ -101,3 +108,20 @@ def _heat(heat: HeatMap) -> dict[str, Any]:
 def _plain(label: str) -> str:
     """Without matplotlib's notation for an index."""
     return _INDEXED.sub("\\1\u209c", label).replace("$", "")
+
+
+def cached_picture(name: str) -> Path:
+    return cache_folder() / "figures" / name
+
+
+def picture(file: Path) -> str:
+    """The same pixels as in a PNG, in a fifth fewer bytes, as base64: the page has to stay below 3 MB."""
+    png = file.read_bytes()
+    place = cached_picture(hashlib.sha256(png).hexdigest()).with_suffix(".webp")
+    content = read_checksummed_bytes(place)
+    if content is None:
+        with Image.open(io.BytesIO(png)) as pixels, io.BytesIO() as buffer:
+            pixels.convert("RGB").save(buffer, format="webp", lossless=True)
+            content = buffer.getvalue()
+        write_checksummed_bytes(place, content)
+    return base64.b64encode(content).decode()

@@ -3,7 +3,6 @@
 Without its script everything that stands in it still shows. Only the runs of very large stores are separate files.
 """
 
-import base64
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -18,8 +17,15 @@ from dp_bench.report.chart import Chart
 from dp_bench.report.contents import Part
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.explore import Cell
-from dp_bench.report.render.embed import MOST_RUNS_INSIDE, as_script, cells_data, chart_data, packed_runs, run_files
-from dp_bench.report.render.pictures import embedded
+from dp_bench.report.render.embed import (
+    MOST_RUNS_INSIDE,
+    as_script,
+    cells_data,
+    chart_data,
+    packed_runs,
+    picture,
+    run_files,
+)
 from dp_bench.report.results import Grid
 from dp_bench.report.table import Column, Table
 
@@ -96,7 +102,7 @@ def _blocks(part: Part) -> list[tuple[bool, list[Table | Chart]]]:
 
 
 def _picture(chart: Chart, folder: Path) -> str:
-    return base64.b64encode(embedded(chart, folder / "figures")).decode()
+    return picture(folder / "figures" / f"{chart.name}.png")
 
 
 def _classes(column: Column, text: str = "") -> str:

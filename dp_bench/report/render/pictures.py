@@ -20,10 +20,11 @@ from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
 
-from dp_bench.files.atomic import cache_folder, write_atomically
+from dp_bench.files.atomic import write_atomically
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
 from dp_bench.report.chart import Chart
 from dp_bench.report.render.draw import draw
+from dp_bench.report.render.embed import cached_picture
 from dp_bench.report.render.looks import drawing_order, look_of
 
 _STYLE = Path(__file__).with_name("dp_bench.mplstyle")
@@ -59,7 +60,7 @@ def save_all(drawings: Sequence[Drawing]) -> None:
 def save(chart: Chart, folder: Path, pdf: bool = True) -> None:
     """Draw it, whatever the cache has, and keep it there."""
     drawing = Drawing(chart, folder, pdf)
-    pictures, stem = _drawn(drawing), _cached(_identity(chart))
+    pictures, stem = _drawn(drawing), cached_picture(_identity(chart))
     for kind, content in pictures.items():
         write_checksummed_bytes(stem.with_suffix(f".{kind}"), content)
     _write(drawing, pictures)
@@ -67,7 +68,7 @@ def save(chart: Chart, folder: Path, pdf: bool = True) -> None:
 
 def _copied(drawing: Drawing) -> bool:
     """Whether the cache had it, in all its formats."""
-    stem = _cached(_identity(drawing.chart))
+    stem = cached_picture(_identity(drawing.chart))
     pictures = {kind: read_checksummed_bytes(stem.with_suffix(f".{kind}")) for kind in drawing.formats}
     whole = {kind: content for kind, content in pictures.items() if content is not None}
     if len(whole) < len(pictures):
@@ -79,23 +80,6 @@ def _copied(drawing: Drawing) -> bool:
 def _write(drawing: Drawing, pictures: Mapping[str, bytes]) -> None:
     for kind, content in pictures.items():
         write_atomically(drawing.folder / f"{drawing.chart.name}.{kind}", content, durable=False)
-
-
-def embedded(chart: Chart, folder: Path) -> bytes:
-    """The same pixels as in the PNG of `folder`, in a fifth fewer bytes: the page has to stay below 3 MB."""
-    png = (folder / f"{chart.name}.png").read_bytes()
-    place = _cached(hashlib.sha256(png).hexdigest()).with_suffix(".webp")
-    if (cached := read_checksummed_bytes(place)) is not None:
-        return cached
-    with Image.open(io.BytesIO(png)) as picture, io.BytesIO() as buffer:
-        picture.convert("RGB").save(buffer, format="webp", lossless=True)
-        content = buffer.getvalue()
-    write_checksummed_bytes(place, content)
-    return content
-
-
-def _cached(name: str) -> Path:
-    return cache_folder() / "figures" / name
 
 
 def _identity(chart: Chart) -> str:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from dp_bench.errors import UserError
 from dp_bench.files.atomic import cache_folder, write_atomically
 from dp_bench.files.cached import _digest, cached
-from dp_bench.privacy import budget as budget_module
+from dp_bench.privacy import calibration as calibration_module
 from dp_bench.privacy import checks as checks_module
 from dp_bench.privacy.accounting import Sampling, epsilon
-from dp_bench.privacy.budget import (
+from dp_bench.privacy.calibration import (
     Allocation,
     Budget,
     allocate,
@@ -29,8 +29,8 @@ from dp_bench.privacy.budget import (
     under,
     warnings_for,
 )
-from dp_bench.privacy.calibration import MULTIPLIER_DIGITS
 from dp_bench.privacy.checks import check_allocation
+from dp_bench.privacy.multiplier_search import MULTIPLIER_DIGITS
 from dp_bench.privacy.noise_tail import uncovered
 from dp_bench.privacy.totals import Listed, totals
 
@@ -55,7 +55,7 @@ def no_accounting(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("computed again")
 
-    return lambda: monkeypatch.setattr(budget_module, "epsilon", refuse)
+    return lambda: monkeypatch.setattr(calibration_module, "epsilon", refuse)
 
 
 # Calibration
@@ -158,7 +158,7 @@ def test_under_another_accountant(monkeypatch):
     assert pld.run < pld.grid < 3
     assert prv == pytest.approx(pld, abs=0.02)
     counted = []
-    monkeypatch.setattr(budget_module, "epsilon", lambda *a: counted.append(a[0]) or epsilon(*a))
+    monkeypatch.setattr(calibration_module, "epsilon", lambda *a: counted.append(a[0]) or epsilon(*a))
     assert under(allocation, "pld") == pld
     assert not counted  # a lower bound on epsilon finds it possible
 
@@ -222,8 +222,8 @@ def calibrations(monkeypatch):
         calls.append(unpriced.compositions)
         return 0.1 + unpriced.compositions
 
-    monkeypatch.setattr(budget_module, "_smallest_multiplier", smallest_multiplier)
-    for module in (budget_module, checks_module):
+    monkeypatch.setattr(calibration_module, "_smallest_multiplier", smallest_multiplier)
+    for module in (calibration_module, checks_module):
         monkeypatch.setattr(module, "epsilon", lambda accountant, nu, sampling, steps, delta: steps / nu)
     return calls
 
@@ -251,15 +251,15 @@ def test_every_input_and_version_is_part_of_the_key(cache, calibrations, monkeyp
     for count, change in enumerate(changes, start=2):
         allocate(*change)
         assert len(entries(cache)) == count
-    budget_module.calculation.cache_clear()
+    calibration_module.calculation.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr("importlib.metadata.version", lambda name: "99")
         allocate(*SMALL)
-    budget_module.calculation.cache_clear()
+    calibration_module.calculation.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(budget_module, "CALIBRATION_FORMAT", 99)
+        patch.setattr(calibration_module, "CALIBRATION_FORMAT", 99)
         allocate(*SMALL)
-    budget_module.calculation.cache_clear()
+    calibration_module.calculation.cache_clear()
     assert len(entries(cache)) == len(changes) + 3
 
 
@@ -353,7 +353,7 @@ for _ in range(150):
 def test_two_processes_that_calibrate_the_same_grid_at_once_agree(cache):
     code = """
 import sys
-from dp_bench.privacy import budget
+from dp_bench.privacy import calibration
 from dp_bench.privacy.accounting import Sampling
 
 def calibrate(*_):
@@ -361,8 +361,8 @@ def calibrate(*_):
     sys.stdin.readline()  # until the other one is here too
     return 1.5
 
-budget._smallest_multiplier = calibrate
-print(repr(budget.allocate(budget.Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)))
+calibration._smallest_multiplier = calibrate
+print(repr(calibration.allocate(calibration.Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)))
 """
     pipe = subprocess.PIPE
     both = [subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
@@ -378,11 +378,11 @@ def test_a_warm_cache_needs_no_search_and_no_torch():
     code = """
 import sys
 from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.budget import Budget, allocate, seeds_charged
-from dp_bench.privacy import budget
+from dp_bench.privacy.calibration import Budget, allocate, seeds_charged
+from dp_bench.privacy import calibration
 from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.budget import Budget, allocate, seeds_charged
-budget._smallest_multiplier = None
+from dp_bench.privacy.calibration import Budget, allocate, seeds_charged
+calibration._smallest_multiplier = None
 allocation = allocate(Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)
 print(repr(allocation), seeds_charged(allocation, 5))
 heavy = {"torch", "opacus"} & set(sys.modules)
