@@ -97,6 +97,7 @@ def test_what_asks_for_a_name_is_found(code: str) -> None:
 
 
 @pytest.mark.parametrize("module", STARTS_WITHOUT_TORCH)
+@pytest.mark.slow(reason="starts a process per module")
 def test_starts_without_torch_or_matplotlib(module: str) -> None:
     code = f"import sys, dp_bench.{module}; print(sorted({{'torch', 'matplotlib', 'opacus'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

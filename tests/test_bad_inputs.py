@@ -42,6 +42,7 @@ def _outcome(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> tupl
 
 @pytest.mark.usefixtures("without_data")
 @pytest.mark.parametrize("words", sorted(TABLE)[::23], ids=lambda words: " ".join(words)[-40:])
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_sample_of_the_table(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

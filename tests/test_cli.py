@@ -109,6 +109,7 @@ TOLD = {  # by Hydra, in our words
 
 
 @pytest.mark.parametrize(("word", "told"), TOLD.items(), ids=TOLD)
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_what_hydra_refuses_is_told_in_the_one_shape(word: str, told: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*SMOKE, word]) == 2
     assert capfd.readouterr().err == f"dp-bench: {told}\n"
@@ -126,6 +127,7 @@ def test_near_misses_are_named_in_sweeps_too(command: str, word: str, capfd: pyt
 
 @pytest.mark.usefixtures("without_data")
 @pytest.mark.parametrize(("arguments", "named"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
     arguments: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_run_says_what_it_is_and_a_second_one_does_not_train(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +164,7 @@ def test_a_run_says_what_it_is_and_a_second_one_does_not_train(
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_models_that_a_finished_run_did_not_keep_are_missed_in_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,12 +182,14 @@ def test_models_that_a_finished_run_did_not_keep_are_missed_in_one_line(
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_grid_can_be_widened_as_the_refusal_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*SMOKE, f"runs={tmp_path}", "seeds=[0]", "strategy.lr=0.5", "grid.also.lr=[0.5]"]) == 0
     assert "for 6 candidates" in capfd.readouterr().out
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_what_is_not_private_is_never_called_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = f"runs={tmp_path}"
     assert main([*SMOKE, root, "seeds=[0]", "privacy.accountant=rdp_wor"]) == 0
@@ -192,6 +198,7 @@ def test_what_is_not_private_is_never_called_so(tmp_path: Path, capfd: pytest.Ca
     assert "not private" in capfd.readouterr().out
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_delta_not_below_one_over_n_is_warned_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*SMOKE, f"runs={tmp_path}", "seeds=[0]", "privacy.delta=1e-3"]) == 0
     assert "warning: delta = 0.001 is not below 1/N" in capfd.readouterr().out

@@ -140,6 +140,7 @@ def mutations(content: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["spec.json", "result.json"])
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_whatever_a_foreign_store_says_it_is_named_and_skipped_or_believed(name: str, tmp_path: Path) -> None:
     """With a checksum that fits: somebody wrote it on purpose."""
     write_run(tmp_path, synthetic_spec(lr=0.3162, seed=1), [0.1, 0.9])  # a report needs one
@@ -188,6 +189,7 @@ PICKS: dict[str, Callable[[random.Random], str]] = {
 
 @pytest.mark.usefixtures("without_data")
 @pytest.mark.parametrize("number", range(12))
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_printed_command_chooses_the_same_run(number: int) -> None:
     rng = random.Random(number)
     chosen = [f"{key}={PICKS[key](rng)}" for key in rng.sample(sorted(PICKS), 6)]

@@ -28,6 +28,7 @@ def test_everything_that_is_listed_is_there() -> None:
     assert {kind.__name__ for kind in dp_bench.STRATEGIES.values()} <= set(dp_bench.__all__)
 
 
+@pytest.mark.slow(reason="starts a process")
 def test_nothing_is_imported_before_it_is_used() -> None:
     loaded = "sorted({'torch', 'pandas', 'hydra', 'dp_bench.strategies'} & set(sys.modules))"
     assert python(f"import sys, dp_bench; print({loaded})") == "[]"

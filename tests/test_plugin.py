@@ -315,6 +315,7 @@ assert len({look.color for look in [*before, *looks]}) == len(before) + 2
     subprocess.run([sys.executable, "-c", code], check=True, env=environment(site))
 
 
+@pytest.mark.slow(reason="starts a process")
 def test_help_lists_what_is_installed(site: Path) -> None:
     told = dp_bench(site, "run", "--help").stdout
     assert "nsgd" in told

@@ -26,6 +26,7 @@ def test_a_sample_of_all_faults() -> None:
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="walks through faults")
 def test_some_faults_of_the_quick_ones() -> None:
     with prepared() as scenarios:
         outcome = walk([s for s in scenarios if s.name in QUICK], lambda number: number % 41 == 0)

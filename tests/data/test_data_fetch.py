@@ -40,6 +40,7 @@ def test_an_interrupted_fetch_leaves_nothing(
     assert cached_names(tmp_path) == []
 
 
+@pytest.mark.slow(reason="starts a process, or reads large files")
 def test_what_a_killed_process_left_is_not_taken_for_data(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]
 ) -> None:

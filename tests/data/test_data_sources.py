@@ -60,6 +60,7 @@ class TestWhereItIsFound:
         use_origins(monkeypatch, "mnist", {"official": not_there("no network"), "packages": not_there("no tool")})
         assert describe("mnist", stand_in=True).kind == "stand-in"
 
+    @pytest.mark.slow(reason="starts a process, or reads large files")
     def test_the_real_routes_start_with_the_official_one(self) -> None:
         """In a process of its own, because this one's routes are fakes."""
         code = (
@@ -293,6 +294,7 @@ class TestSource:
             describe("ag_news")
 
 
+@pytest.mark.slow(reason="starts a process, or reads large files")
 def test_planning_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys, dp_bench.data.command\n"

@@ -50,6 +50,7 @@ def test_made_once_and_mapped_from_then_on(cache: Path) -> None:
 
 
 @needs_maps
+@pytest.mark.slow(reason="starts a process, or reads large files")
 def test_another_process_maps_the_same_file(cache: Path) -> None:
     ours = shared(NUMBERS, made)
     code = (

@@ -44,6 +44,7 @@ class TestTokeniser:
     @example('<br "/>')
     @example("<br;/>")
     @settings(deadline=None)
+    @pytest.mark.slow(reason="starts a process, or reads large files")
     def test_equal_to_torchtext_on_nasty_text(self, torchtext_tokeniser: Callable, text: str) -> None:
         assert basic_english(text) == torchtext_tokeniser(text)
 

@@ -101,6 +101,7 @@ class TestOfficialGlove:
         return b"\n".join([the, *middle, last]) + b"\n"
 
     @pytest.mark.parametrize("place", ["glove/glove.6B.zip", "glove.6B.zip", "glove.6B.50d.txt"])
+    @pytest.mark.slow(reason="starts a process, or reads large files")
     def test_it_is_recognised(self, place: str, tmp_path: Path) -> None:
         path = tmp_path / "own" / place
         path.parent.mkdir(parents=True)
@@ -124,6 +125,7 @@ class TestOfficialGlove:
         ],
         ids=["a word short", "other numbers", "a number short", "a number too many"],
     )
+    @pytest.mark.slow(reason="starts a process, or reads large files")
     def test_anything_else_is_refused(self, change: dict, tmp_path: Path) -> None:
         write_files(tmp_path / "own/glove", {"glove.6B.50d.txt": self.official(**change)})
         with pytest.raises(UserError, match=r"expected words 400,000 words of 50 numbers, .*got sha256 .* / words "):

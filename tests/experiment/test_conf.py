@@ -66,6 +66,7 @@ def test_no_shipped_file_is_untested() -> None:
     ("dataset", "strategy", "profile"),
     list(itertools.product(shipped("dataset"), shipped("strategy"), shipped("profile"))),
 )
+@pytest.mark.slow(reason="composes every configuration")
 def test_every_choice_composes(dataset: str, strategy: str, profile: str) -> None:
     chosen = composed(f"dataset={dataset}", f"strategy={strategy}", f"profile={profile}", *POINT[strategy])
     assert (chosen.dataset.name, chosen.strategy.name, chosen.profile) == (dataset, strategy, profile)
@@ -169,6 +170,7 @@ def test_every_experiment_composes(experiment: str) -> None:
         assert set(strategies) == {cell.strategy for cell in published.cells()}
 
 
+@pytest.mark.slow(reason="composes every configuration")
 def test_jobs_run_in_as_many_processes_as_there_are_cores_unless_told_otherwise() -> None:
     launcher = with_hydra().hydra.launcher
     assert launcher._target_.endswith("JoblibLauncher")
@@ -226,6 +228,7 @@ def test_every_launcher_composes(launcher: str, monkeypatch: pytest.MonkeyPatch)
         ("hydra/launcher=cloud", "cloud"),
     ],
 )
+@pytest.mark.slow(reason="composes every configuration")
 def test_what_is_misspelt_or_of_a_wrong_type_is_refused(override: str, named: str) -> None:
     with pytest.raises(HydraException) as refusal:
         with_hydra(override)
@@ -257,6 +260,7 @@ def without(environment: dict[str, str], *arguments: str) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("launcher", EXTRAS)
+@pytest.mark.slow(reason="composes every configuration")
 def test_a_launcher_that_is_not_installed_says_how_to_get_it(launcher: str, without_extras: dict[str, str]) -> None:
     done = without(without_extras, "run", "-m", f"hydra/launcher={launcher}")
     extra = EXTRAS[launcher][0]

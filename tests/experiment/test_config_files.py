@@ -92,6 +92,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
+@pytest.mark.slow(reason="composes every configuration")
 def test_a_malformed_or_hostile_file(folder: Path, content: str | bytes, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "experiment" / "mine.yaml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -122,6 +123,7 @@ def test_a_folder_that_is_none_of_configurations(folder: Path, capsys: pytest.Ca
     assert "--config-dir: expected a folder of configurations" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="composes every configuration")
 def test_an_experiment_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = "hydra:\n  sweeper:\n    params:\n      strategy: online\n      grid.k: 2\n"
     (folder / "experiment" / "mine.yaml").write_text(f"{_WHOLE}privacy: {{epsilon: 4}}\n{sweep}")

@@ -42,6 +42,7 @@ def test_steps_and_noise_are_those_of_the_larger_set_and_batches_come_from_what_
     assert sum(sizes) / len(sizes) == pytest.approx(512, abs=10)  # not 512 * 2000 / 120000
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_the_true_epsilon_is_that_of_the_rows_that_are_there() -> None:
     spec = emulating()
     true = truly(spec.allocation, 2000)
@@ -52,6 +53,7 @@ def test_the_true_epsilon_is_that_of_the_rows_that_are_there() -> None:
     assert _epsilons(spec, [0, spec.steps]) == [0.0, true.run]  # metrics.csv never shows less than was spent
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_it_says_so_wherever_an_epsilon_is_shown(tmp_path: Path) -> None:
     spec = replace(emulating("train.epochs=0.01"), machine=smoke("online")[0].machine)
     words = "emulated: epsilon is the paper's setting, not a guarantee for this data"
@@ -64,6 +66,7 @@ def test_it_says_so_wherever_an_epsilon_is_shown(tmp_path: Path) -> None:
     assert guarantee(smoke("online")[0].allocation, smoke("online")[0].source.train_rows).holds
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_no_epsilon_is_called_true_where_its_accountant_proves_nothing() -> None:
     spec = emulating("privacy.accountant=rdp_wor")
     assert guarantee(spec.allocation, 2000).words == (
@@ -72,6 +75,7 @@ def test_no_epsilon_is_called_true_where_its_accountant_proves_nothing() -> None
     )
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_the_report_never_counts_it_as_private(tmp_path: Path) -> None:
     honest = synthetic_spec("ag_news", "online", profile="verify", variant="data=subset", kind="subset", lr=0.3162)
     source = replace(honest.source, train_rows=62_069)
@@ -107,11 +111,13 @@ def test_it_is_refused_outside_verify(profile: str) -> None:
         composed(f"profile={profile}", "dataset=ag_news", *POINT["online"], f"dataset.emulate_size={SIZE}")
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_it_is_refused_where_there_is_nothing_to_emulate() -> None:
     with pytest.raises(UserError, match="expected more than the 2000 training rows"):
         emulating("dataset.emulate_size=2000")
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_run_without_it_keeps_the_digest_it_had() -> None:
     assert "emulate_size" not in smoke("online")[0].protocol()["dataset"]
     assert emulating().protocol()["dataset"]["emulate_size"] == SIZE

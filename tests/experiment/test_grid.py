@@ -142,6 +142,7 @@ def test_values_do_not_depend_on_the_last_bits_of_a_power():
 
 
 @given(low=st.floats(1e-6, 1e3), factor=st.floats(1.5, 1e6), k=st.integers(2, 50))
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_log_spaced_in_general(low, factor, k):
     values = log_spaced(low, low * factor, k)
     assert len(values) == k
@@ -240,6 +241,7 @@ def test_point_name():
     lr=st.lists(st.floats(1e-8, 1e8), max_size=6),
     quantile=st.lists(st.floats(1e-4, 1 - 1e-4), max_size=6),
 )
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_names_are_unique_and_usable_as_folders_in_any_widened_grid(k, lr, quantile):
     grid = points(paper_axes("fixed_quantile", k, lr=lr, quantile=quantile))
     names = [point_name(point) for point in grid]

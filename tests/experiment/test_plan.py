@@ -78,6 +78,7 @@ def candidates(jobs: list[Job]) -> set[int]:
     return {job.runs[0].allocation.candidates for job in jobs}
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_paper_is_18435_runs(paper: list[Job]) -> None:
     points = {"online": lambda k: k, "adam_wosm": lambda k: k, "no_dp": lambda k: k}
     points |= {"fixed_threshold": lambda k: k * k, "fixed_quantile": lambda k: 5 * k}
@@ -138,6 +139,7 @@ def test_only_what_the_paper_names_as_best(paper: list[Job]) -> None:
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_grids_left_out_because_the_paper_names_no_point_are_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +161,7 @@ def test_grids_left_out_because_the_paper_names_no_point_are_named(
             assert all(name in notes[0] for name in names.split("|") if name)
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-m", *ONLINE, "grid.k=3", "points=published"]) == 2
     assert capfd.readouterr().err.startswith("dp-bench: points: expected all, ")
@@ -175,6 +178,7 @@ def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.Ca
         (["strategy.lr=0.5", "strategy.clip=1", "grid.also.lr=[0.5]"], {(0.5, 1)}, 30),
     ],
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_given_value_restricts_what_is_run_but_not_what_is_charged(
     given: list[str], points: set[tuple[float, float]], charged: int
 ) -> None:
@@ -200,6 +204,7 @@ def test_a_given_value_restricts_what_is_run_but_not_what_is_charged(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_what_is_searched_is_charged_and_nothing_else(searched: list[str], times: int) -> None:
     assert candidates(planned(*ONLINE, *searched)) == {5 * times}
 
@@ -220,11 +225,13 @@ def test_a_key_is_charged_unless_it_is_known_to_be_no_search(key: str, charged: 
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_second_grid_or_data_set_is_no_search_on_the_first() -> None:
     jobs = planned("profile=smoke", "dataset=ag_news,mnist", "strategy=online,adam_wosm", "grid.k=2,3")
     assert {job.runs[0].grid.k for job in jobs} == candidates(jobs) == {2, 3}
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_search_of_twice_as_many_has_the_noise_for_twice_as_many() -> None:
     runs = [job.runs[0] for job in planned(*ONLINE, "strategy.momentum=0,0.9")]
     assert len(runs) == 10
@@ -236,6 +243,7 @@ def test_a_search_of_twice_as_many_has_the_noise_for_twice_as_many() -> None:
     assert all("grid.times=2" in run.variant for run in runs), "must not share a folder with the smaller search"
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_unequal_grids_that_overspend_their_common_budget_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     rows = ("profile=verify", "points=all", "dataset=ag_news", "dataset.stand_in=true", "dataset.emulate_size=60000")
     chosen = (*rows, "strategy=fixed_threshold", "privacy.epsilon=3")
@@ -247,6 +255,7 @@ def test_unequal_grids_that_overspend_their_common_budget_are_refused(capsys: py
 
 
 @pytest.mark.parametrize("sweep", ["grid.k=range(2,1000000000)", "grid.k=range(2,500) privacy.epsilon=range(1,500)"])
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_sweeps_without_end_are_refused_at_once(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "dataset=mnist", "strategy=online", *sweep.split()]) == 2
     assert "at most 10,000" in capsys.readouterr().err
@@ -263,6 +272,7 @@ def test_sweeps_without_end_are_refused_at_once(sweep: str, capsys: pytest.Captu
         ("ag_news", ["++privacy.epsilon=2,6"], {2, 6}),
     ],
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_papers_budgets_unless_others_are_chosen(dataset: str, chosen: list[str], epsilons: set[float]) -> None:
     jobs = planned("profile=smoke", f"dataset={dataset}", "strategy=online", "grid.k=2", *chosen)
     assert {job.runs[0].privacy.epsilon for job in jobs} == epsilons
@@ -271,6 +281,7 @@ def test_the_papers_budgets_unless_others_are_chosen(dataset: str, chosen: list[
 
 @pytest.mark.usefixtures("uncalibrated")
 @pytest.mark.parametrize("stand_in", [False, True])
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_plan_downloads_nothing(
     stand_in: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,6 +320,7 @@ def test_a_plan_downloads_nothing(
         (["strategy=online", "privacy.epsilon=3", "runs=a,b"], 4, 4),
     ],
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_nothing_is_planned_twice_and_nothing_is_lost(choices: list[str], jobs: int, runs: int) -> None:
     found = planned(*SMOKE, "grid.k=2", "seeds=[0]", *choices)
     assert len(found) == jobs
@@ -352,6 +364,7 @@ BAD = {
 
 @pytest.mark.usefixtures("uncalibrated")
 @pytest.mark.parametrize(("choices", "named"), BAD.values(), ids=BAD)
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
     choices: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -378,6 +391,7 @@ def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
     ],
     ids=" ".join,
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_job_alone_computes_the_specs_that_were_planned(
     choices: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +412,7 @@ def test_a_job_alone_computes_the_specs_that_were_planned(
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_cluster_may_have_the_device_that_this_machine_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="the extra ray is not installed")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -406,6 +421,7 @@ def test_a_cluster_may_have_the_device_that_this_machine_has_not(monkeypatch: py
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_folder_that_hydra_takes_for_a_reference_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -451,6 +467,7 @@ def test_the_ledger_says_what_the_allocation_says(capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     jobs = planned(*ONLINE, "grid.k=2", "privacy.delta=1e-3", "privacy.accountant=rdp_wor")
     text = ledger(jobs, [])
@@ -470,12 +487,14 @@ def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_rows_that_share_a_budget_are_said_to(words: list[str], shared: bool) -> None:
     text = ledger(planned(*ONLINE, "grid.k=2", *words), [])
     assert text.count("Other keys are searched as well (grid.times=2): rows of one data set") == shared
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_ledger_says_what_batches_its_epsilons_are_for() -> None:
     poisson, fixed = "Batches are Poisson samples", "rdp_wor: batches are of fixed size"
     for accountants, expected in {
@@ -487,6 +506,7 @@ def test_the_ledger_says_what_batches_its_epsilons_are_for() -> None:
         assert (poisson in text, fixed in text) == expected
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_ledger_counts_what_is_done(tmp_path: Path) -> None:
     jobs = planned(*ONLINE, "grid.k=2", f"runs={tmp_path}")
     folder = jobs[1].folders[0]
@@ -507,6 +527,7 @@ def test_planning_imports_no_torch_once_the_cost_of_a_step_is_known(tmp_path: Pa
 
 
 @pytest.mark.parametrize("choice", ["device=cpu,auto", "threads=1,2", "checkpoint.keep=none,best", "micro_batch=8,16"])
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_two_values_that_would_share_a_folder_are_refused(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-m", *ONLINE, choice]) == 2
     assert f"{choice.split('=')[0]}: expected one value" in capsys.readouterr().err
@@ -523,6 +544,7 @@ def test_two_values_that_would_share_a_folder_are_refused(choice: str, capsys: p
         (["strategy=online", "strategy.momentum=0,0.9", "train.epochs=1,2"], 4),
     ],
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_what_is_searched_is_charged_however_it_is_written(choices: list[str], times: int) -> None:
     found = planned(*SMOKE, "privacy.epsilon=3", "grid.k=2", "dataset.stand_in=true", *choices)
     assert {job.runs[0].grid.times for job in found} == {times}
@@ -530,6 +552,7 @@ def test_what_is_searched_is_charged_however_it_is_written(choices: list[str], t
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_second_file_for_a_strategy_is_a_search(tmp_path: Path) -> None:
     (tmp_path / "strategy").mkdir()
     (tmp_path / "strategy" / "mine.yaml").write_text("defaults: [online, _self_]\nmomentum: 0.0\n")
@@ -538,6 +561,7 @@ def test_a_second_file_for_a_strategy_is_a_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_value_may_refer_to_epsilon() -> None:
     choices = ["strategy=online", "grid.k=2", "privacy.epsilon=3,9", "strategy.clip_init=${privacy.epsilon}"]
     assert {job.runs[0].hyperparameters["clip_init"] for job in planned(*SMOKE, *choices)} == {3.0, 9.0}
@@ -555,6 +579,7 @@ def test_a_value_may_refer_to_epsilon() -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_no_secure_run_is_released_twice_for_one_charge(
     runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -579,10 +604,12 @@ def test_no_secure_run_is_released_twice_for_one_charge(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_what_is_released_once_may_be_kept_anywhere(words: list[str], jobs: int) -> None:
     assert len(planned(*ONLINE, "grid.k=2", *words)) == jobs
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_ledger_adds_up_the_grids_of_a_data_set() -> None:
     chosen = [*SMOKE, "strategy=online,adam_wosm,no_dp", "grid.k=2", "privacy.epsilon=3", "seeds=[0]"]
     jobs = planned(*chosen)
@@ -596,12 +623,14 @@ def test_the_ledger_adds_up_the_grids_of_a_data_set() -> None:
     assert "together" not in ledger(planned(*ONLINE, "grid.k=2"), []), "one grid is its own total"
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_rows_that_share_a_budget_add_up_to_it() -> None:
     jobs = planned(*ONLINE, "grid.k=2", "strategy.momentum=0,0.9", "seeds=[0]")
     (line,) = (line for line in ledger(jobs, []).splitlines() if line.startswith("ag_news: "))
     assert f"all 2 private grids listed spend epsilon {rounded_up(jobs[0].runs[0].allocation.epsilon_grid)} " in line
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_an_epsilon_in_the_ledger_is_never_rounded_down() -> None:
     text = ledger(jobs := planned(*ONLINE, "grid.k=2"), [])
     allocation = jobs[0].runs[0].allocation
@@ -616,6 +645,7 @@ def test_no_other_sweeper_is_let_in(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no other divides a budget" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_grid_begun_with_another_budget_is_refused_in_pieces_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -632,12 +662,14 @@ def test_a_grid_begun_with_another_budget_is_refused_in_pieces_too(
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_every_strategy_by_a_pattern_means_the_strategies_and_nothing_else() -> None:
     jobs = planned(*SMOKE, "strategy=glob(*)", "privacy.epsilon=3", "grid.k=2")
     assert {job.runs[0].strategy for job in jobs} == set(STRATEGIES)
 
 
 @pytest.mark.usefixtures("uncalibrated")
+@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_values_of_an_axis_can_be_chosen_on_the_command_line() -> None:
     jobs = planned(*ONLINE, "grid.axes={lr:[0.5,0.7]}")
     assert [job.runs[0].hyperparameters["lr"] for job in jobs] == [0.5, 0.7]

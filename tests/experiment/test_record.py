@@ -77,6 +77,7 @@ def run_specs(draw: Callable[[Any], Any]) -> RunSpec:
 
 
 @given(run_specs())
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_spec_is_what_its_json_says(spec: RunSpec) -> None:
     stored = spec.to_json()
     again = RunSpec.from_json(stored)
@@ -122,6 +123,7 @@ def test_a_spec_of_another_shape_is_refused(change: Callable[[dict[str, Any]], o
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="no reference runs are kept in this tree")
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_every_reference_run_is_what_it_says() -> None:
     tree = walk(REFERENCE, "verify")
     found = [stored for name in tree.archives for stored in read_archive(REFERENCE, name)]
@@ -146,6 +148,7 @@ def test_the_repository_keeps_few_reports() -> None:
     assert 0 < len(listed) < 150
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_record_is_what_was_written(tmp_path: Path) -> None:
     root = small_store(tmp_path)
     spec = synthetic_spec("mnist", "online", 5, 3.0, 1, lr=0.3162)

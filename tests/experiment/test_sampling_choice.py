@@ -24,6 +24,7 @@ def sizes_of_batches(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> list[int
 
 
 @pytest.mark.parametrize("accountant", ["rdp_wor", "rdp_wor_10"])
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_an_accountant_alone_says_how_batches_are_drawn(accountant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online", f"privacy.accountant={accountant}")[0]
     assert spec.sampling == "fixed_size"
@@ -32,6 +33,7 @@ def test_an_accountant_alone_says_how_batches_are_drawn(accountant: str, monkeyp
     assert sizes_of_batches(spec, monkeypatch) == [100] * 4
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_batches_are_poisson_samples_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online")[0]
     assert spec.sampling == "poisson"
@@ -39,12 +41,14 @@ def test_batches_are_poisson_samples_unless_told_otherwise(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("accountant", "implied"), [("rdp", "poisson"), ("pld", "poisson"), ("rdp_wor", "fixed_size")])
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_saying_what_follows_anyway_is_the_same_run(accountant: str, implied: str) -> None:
     chosen = f"privacy.accountant={accountant}"
     plain, said = (smoke("online", chosen, *more)[0] for more in ((), (f"train.sampling={implied}",)))
     assert (said, said.folder, said.digest()) == (plain, plain.folder, plain.digest())
 
 
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_the_baseline_follows_no_accountant_and_may_draw_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = smoke("no_dp")[0]
     assert smoke("no_dp", "privacy.accountant=rdp_wor")[0] == plain

@@ -96,6 +96,7 @@ def test_what_is_said(word: str, expected: str, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("word", ["quiet=yes", "quiet=false", "runs=./1.50", "runs=2024", "runs=1.5"])
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_what_can_be_meant_is_taken(
     word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ def test_fused_is_right_on_the_papers_models(name, batch, micro_batch):
 
 @pytest.mark.parametrize("gradients", [general, one_by_one, opacus, together])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_the_other_engines_are_right_on_the_papers_models(name, gradients):
     module, x, y, losses = examples(name, 5)
     assert_right(module, x, y, losses, gradients, 3)
@@ -529,6 +530,7 @@ def test_embedding():
 @pytest.mark.parametrize("everywhere", [True, False])
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan, 1e30, -3e38])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_an_example_of_bad_numbers_leaves_the_others_alone(name, bad, everywhere, gradients):
     module, x, y, losses = examples(name, 5, torch.float32)
     model = FlatModel(module)
@@ -715,6 +717,7 @@ def poisoned_memory(monkeypatch):
 @pytest.mark.parametrize("bound", [float, partial(torch.tensor, dtype=torch.float64)], ids=["number", "tensor"])
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_two_sums_of_disjoint_examples(poisoned_memory, name, swapped, bound, clipped):
     module, x, y, losses = examples(name, 6)
     rows = gradients_of(module, losses, x, y)
@@ -739,6 +742,7 @@ def test_two_sums_whose_bounds_have_no_use_for_a_ratio(poisoned_memory, bounds):
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_nothing_is_left_of_what_was_in_memory(poisoned_memory, batch):
     for build in (*WITHOUT_RULE.values(), *UNUSUAL.values()):
         module, x, y = unusual(build)
@@ -762,6 +766,7 @@ def test_as_many_targets_as_inputs_are_expected():
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_removing_one_example_moves_each_sum_by_at_most_its_bound(name):
     module, x, y, losses = examples(name, 4)
     model = FlatModel(module)

@@ -62,6 +62,7 @@ def norms(model, x, micro_batch):
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow(reason="threads wait for each other"))])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_a_norm_is_the_same_in_every_batch(name, threads):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

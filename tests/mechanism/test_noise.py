@@ -62,6 +62,7 @@ def assert_independent(a, b):
 
 
 @pytest.mark.parametrize("name", SCALES)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_noise_is_normal_of_multiplier_times_bound_over_nominal_batch_size(steps, name):
     for step in steps:
         assert_standard_normal(step[name])
@@ -93,6 +94,7 @@ def test_coordinates_have_independent_noise(steps, lag):
 
 
 @pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 31, 33])
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_short_vectors_too(width):
     """Odd widths leave the second half of a pair unused, and single precision the second half of a word."""
     generator = rng(f"short {width}", "noise")
@@ -134,6 +136,7 @@ def test_scalar_queries_get_noise_of_their_own():
         assert_independent(x, y)
 
 
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_an_empty_batch_gets_the_same_noise():
     model = FlatModel(nn.Sequential(nn.Linear(400, 500)))
     count = Query("count", "scalar", lambda n: (n <= 1).to(n.dtype) - 0.5, 0.5, 4.0)
@@ -252,6 +255,7 @@ def test_the_part_of_the_tail_that_is_drawn_again_joins_the_rest():
     assert stats.kstest((uniform * 2**18).numpy(), "uniform").pvalue > P
 
 
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_the_radius_is_right_where_single_precision_suffices():
     noise = standard_normals(2 * 4_000_000)
     uniform = noise.double().view(2, -1).square().sum(0).div(-2).exp()

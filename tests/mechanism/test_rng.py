@@ -33,6 +33,7 @@ def test_other_name_or_purpose_other_stream(other):
     assert not torch.isin(draw("run", "noise", 1000), draw(*other, 1000)).any()
 
 
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_no_two_of_the_papers_streams_share_a_key():
     runs = [
         f"paper/default/mnist/online/k9/eps{e}/lr={p}/seed{s}" for e in range(9) for p in range(410) for s in range(5)
@@ -81,6 +82,7 @@ def test_single_precision_reaches_neither_zero_nor_one(byte, uniform):
     assert 0 < generator.uniform(1, torch.float32) < 1
 
 
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_keys_and_first_draws_are_uniform_over_names():
     names = [f"run {i}" for i in range(2000)]
     bits = np.unpackbits(np.stack([np.frombuffer(key(name), dtype=np.uint8) for name in names]), axis=1)

@@ -34,6 +34,7 @@ def standardised(chosen, rate):
     return (chosen - rate) / math.sqrt(rate * (1 - rate))
 
 
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_every_position_is_included_at_the_rate(batches):
     times, size = batches.shape
     z = standardised(batches, 0.12).sum(0) / math.sqrt(times)
@@ -73,6 +74,7 @@ def test_batch_size_is_binomial(batches):
 
 @pytest.mark.parametrize("rate", [0.03, 0.5, 0.93])
 @pytest.mark.parametrize("block", [None, 2])
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_every_subset_is_as_likely_as_with_a_coin_per_example(monkeypatch, rate, block):
     if block:  # too few gaps at once: the loop must go on where it stopped
         monkeypatch.setattr(sampling, "math", SimpleNamespace(ceil=lambda _: block, sqrt=math.sqrt, log1p=math.log1p))
@@ -120,6 +122,7 @@ def test_always(rate):
 
 @given(size=st.integers(0, 3000), rate=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
 @settings(derandomize=True, deadline=None, max_examples=200)
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_sorted_unique_and_in_range(size, rate, seed):
     members = sampling.poisson(size, rate, rng(f"{seed}", "batches"))
     assert members.dtype == torch.int64
@@ -136,6 +139,7 @@ def test_a_restored_generator_draws_the_same_batches():
         assert torch.equal(sampling.poisson(1000, 0.1, one), sampling.poisson(1000, 0.1, other))
 
 
+@pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_fixed_size_draws_that_many_uniformly_without_replacement():
     size, batch_size, times = 20, 6, 10_000
     generator = rng("fixed", "batches")

@@ -94,6 +94,7 @@ def test_upper_bounds_on_the_exact_epsilon_without_sampling(noise_multiplier, st
 
 
 @pytest.mark.parametrize(("noise_multiplier", "rate"), [(0.7, 0.01), (1.0, 0.1), (2.0, 0.2)])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_upper_bounds_on_the_exact_epsilon_of_one_sampled_step(noise_multiplier, rate):
     sampling = Sampling(round(1000 * rate), 1000)
     exact = exact_epsilon_of_one_step(noise_multiplier, rate, 1e-5)
@@ -104,6 +105,7 @@ def test_upper_bounds_on_the_exact_epsilon_of_one_sampled_step(noise_multiplier,
 
 
 @pytest.mark.parametrize(("noise_multiplier", "steps"), [(1.358, 1172), (3.994, 81 * 1172), (10.67, 81 * 1172)])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_pld_is_below_rdp_and_agrees_with_prv(noise_multiplier, steps):
     rdp, pld, prv = (epsilon(a, noise_multiplier, MNIST, steps, 1e-5) for a in ("rdp", "pld", "prv"))
     assert pld < rdp
@@ -138,6 +140,7 @@ def _library_without_replacement(noise_multiplier):
     return whole.compose(dpa.SampledWithoutReplacementDpEvent(60_000, 512, dpa.GaussianDpEvent(noise_multiplier)))
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_with_the_orders_2_to_10_a_small_epsilon_costs_twice_the_noise():
     """The hypothesis in docs/fidelity.md; its numbers were found outside this code."""
 
@@ -173,9 +176,9 @@ def test_curve_is_monotone_and_ends_in_epsilon(accountant):
 
 
 def test_rdp_curve_equals_epsilon_pointwise_and_computes_one_step_once():
-    accountants._rdp_poisson_at.cache_clear()
+    accountants.rdp_poisson_at.cache_clear()
     curve = epsilon_curve("rdp", 0.837, MNIST, EVERY_50_STEPS, 1e-5)
-    assert accountants._rdp_poisson_at.cache_info().misses == 1
+    assert accountants.rdp_poisson_at.cache_info().misses == 1
     assert curve == [epsilon("rdp", 0.837, MNIST, steps, 1e-5) for steps in EVERY_50_STEPS]
 
 
@@ -193,6 +196,7 @@ def test_curve_is_lowered_to_what_more_steps_cost(monkeypatch):
     steps=st.integers(1, 100_000),
     more=st.floats(1.01, 3.0),
 )
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_more_steps_more_examples_or_less_noise_never_cost_less(batch_size, noise_multiplier, steps, more):
     sampling = Sampling(batch_size, 2000)
     larger_batch = Sampling(min(math.ceil(batch_size * more), 2000), 2000)
@@ -323,6 +327,7 @@ def test_the_noise_ends_where_accounting_says_it_does():
 # What is composed, what is printed
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_composition_of_unlike_steps_is_dp_accountings():
     import dp_accounting as dpa
 
@@ -355,6 +360,7 @@ def test_what_is_printed_is_never_less_than_what_is_spent(value, digits):
     assert rounded_up(math.inf, digits) == "inf"
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_importing_and_using_it_needs_no_torch():
     code = """
 import sys
@@ -369,6 +375,7 @@ assert "dp_accounting" in sys.modules and "torch" not in sys.modules
 
 
 @pytest.mark.parametrize("rows", [1_000, 6_000, 60_000, 120_000])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_the_smallest_epsilon_is_that_of_all_orders_though_few_are_looked_at(rows: int) -> None:
     """A large rate is where dp_accounting overstates fractional orders."""
     dice = random.Random(rows)

@@ -71,6 +71,7 @@ def test_schedules_are_sound(candidates: int, steps: int, every: int) -> None:
 @pytest.mark.parametrize(
     ("candidates", "unrounded", "rounded"), [(81, 1.494, 1.535), (25, 1.327, 1.35), (5, 1.033, 1.036)]
 )
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_halving_costs_what_its_parts_cost(candidates: int, unrounded: float, rounded: float) -> None:
     for every, expected in ((1, unrounded), (50, rounded)):
         rungs = rungs_of(candidates, T, every)
@@ -83,6 +84,7 @@ def test_halving_costs_what_its_parts_cost(candidates: int, unrounded: float, ro
         assert less.get_epsilon(BUDGET.delta) > 3  # nothing is given away
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_halving_keeps_to_the_budget_under_pld() -> None:
     rungs = rungs_of(25, T, 50)
     found = allocate(Budget(3, 1e-5, "pld"), MNIST, 25, T, rungs)
@@ -94,6 +96,7 @@ def test_halving_keeps_to_the_budget_under_pld() -> None:
 
 @pytest.mark.parametrize("mean", [5, 25, 81])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_selection_costs_what_repeat_and_select_costs(mean: int, distribution: str) -> None:
     trials = Trials(distribution, mean)
     found = allocate(BUDGET, MNIST, mean, T, trials=trials)

@@ -75,6 +75,7 @@ def next_smaller(noise_multiplier):
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld", "prv", "rdp_wor"])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_every_accountant_keeps_to_the_budget_and_wastes_nothing(accountant):
     allocation = allocate(Budget(1.0, 1e-5, accountant), Sampling(50, 1000), 5, 100)
     nu = allocation.noise_multiplier
@@ -84,6 +85,7 @@ def test_every_accountant_keeps_to_the_budget_and_wastes_nothing(accountant):
     assert epsilon(accountant, next_smaller(nu), allocation.sampling, 500, 1e-5) > 1
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_a_tighter_accountant_needs_less_noise():
     rdp, pld = (allocate(Budget(1.0, 1e-5, a), Sampling(50, 1000), 5, 100) for a in ("rdp", "pld"))
     assert pld.noise_multiplier < 0.98 * rdp.noise_multiplier
@@ -114,6 +116,7 @@ def test_more_candidates_or_examples_need_more_noise_and_more_epsilon_less():
 
 
 @pytest.mark.parametrize("budget", [Budget(1e-3, 1e-5, "prv"), Budget(1e-4, 1e-5, "prv")])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_targets_that_an_accountant_cannot_reach_are_refused(budget):
     with pytest.raises(UserError, match="accountant") as error:
         allocate(budget, MNIST, 1, 1172)
@@ -151,6 +154,7 @@ def test_what_five_seeds_would_cost(target, charged, no_accounting):
         seeds_charged(allocation, 5)
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_under_another_accountant(monkeypatch):
     allocation = allocate(RDP3, MNIST, 7, 1172)
     pld, prv, rdp = (under(allocation, a) for a in ("pld", "prv", "rdp"))
@@ -314,6 +318,7 @@ def test_a_read_only_cache_only_costs_time(tmp_path, calibrations, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_two_processes_write_one_entry_while_a_third_reads_it(cache):
     """An entry as large as a few pages, written over and over: a reader must find the old or the new, never a part."""
     writer = """
@@ -372,6 +377,7 @@ print(repr(calibration.allocate(calibration.Budget(2.0, 1e-5, "rdp"), Sampling(1
     assert [path.suffix for path in entries(cache)] == [".json"]
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_a_warm_cache_needs_no_search_and_no_torch():
     expected = allocate(*SMALL)
     charged = seeds_charged(expected, 5)
@@ -392,6 +398,7 @@ assert not heavy, heavy
     assert found.strip() == f"{expected!r} {charged}"
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_remembered_keeps_what_json_cannot_say_and_forgets_failures(cache):
     assert cached("calibration", {"a": 1}, lambda: {"epsilon": math.inf}) == {"epsilon": math.inf}
     assert cached("calibration", {"a": 1}, lambda: {"epsilon": 0.0}) == {"epsilon": math.inf}
@@ -463,6 +470,7 @@ def test_only_prices_are_read_from_a_calibration(cache, name):
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp_wor"])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_an_edited_calibration_of_a_slow_accountant_is_not_believed(cache, accountant):
     chosen = (Budget(1.0, 1e-5, accountant), Sampling(50, 1000), 5, 100)
     first = allocate(*chosen)
@@ -472,6 +480,7 @@ def test_an_edited_calibration_of_a_slow_accountant_is_not_believed(cache, accou
         assert allocate(*chosen) == first
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_an_edited_epsilon_of_a_slow_accountant_is_not_believed(cache):
     allocation = allocate(*SMALL)
     first = under(allocation, "pld")
@@ -481,6 +490,7 @@ def test_an_edited_epsilon_of_a_slow_accountant_is_not_believed(cache):
     assert under(allocation, "pld") == first
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_an_allocation_that_overspends_is_refused_by_its_own_accountant():
     """A fifth less noise, which pld counts exactly."""
     for accountant in ("rdp", "pld"):
@@ -515,6 +525,7 @@ def test_a_delta_that_the_tail_does_not_cover_is_refused_with_the_limit():
     assert allocate(Budget(3.0, float(limit[1]), "rdp"), MNIST, 5, 1172).epsilon_grid <= 3
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_an_epsilon_that_needs_hardly_any_noise_gets_what_the_tail_covers():
     allocation = allocate(Budget(1000.0, 1e-5, "rdp"), MNIST, 5, 1172)
     assert allocation.noise_multiplier > 0.2
@@ -546,6 +557,7 @@ def test_the_tail_changes_no_noise_multiplier_of_the_paper(dataset, monkeypatch)
 # All grids of a data set
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_eight_grids_of_three_compose_to_nearly_ten():
     """MNIST, all strategies, k = 5 and 7, composed independently by dp_accounting."""
     import dp_accounting as dpa

@@ -29,6 +29,7 @@ def honest(accountant, sampling, steps, candidates, nu, delta):
 
 
 @pytest.mark.parametrize(("accountant", "every"), [("pld", 3), ("prv", 4)])
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_less_noise_is_refused_and_the_true_one_accepted_at_any_budget(accountant, every):
     tried = []
     for sampling, steps, candidates, nu, delta in SEARCHES[::every]:
@@ -45,6 +46,7 @@ def test_less_noise_is_refused_and_the_true_one_accepted_at_any_budget(accountan
     assert len(tried) >= 8
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_a_claim_well_below_what_is_spent_is_impossible_and_the_true_one_possible():
     tried = []
     for sampling, steps, candidates, nu, delta in SEARCHES[::3]:
@@ -76,6 +78,7 @@ def test_one_gaussian_release_has_the_epsilon_of_the_analytic_mechanism():
         assert not is_possible(0.97 * eps, nu, Sampling(100, 100), 1, delta)
 
 
+@pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_an_epsilon_of_another_accountant_is_plausible_only_if_it_is_not_too_small():
     good = honest("rdp", Sampling(512, 60_000), 1172, 5, 1.2, 1e-5)
     pld = epsilon("pld", 1.2, good.sampling, 5860, 1e-5)

@@ -43,6 +43,7 @@ def test_noise_for_a_budget(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["recommendation"].startswith("Take halving, counted by rdp: 1.61 times the noise of a single run")
 
 
+@pytest.mark.slow(reason="calibrates noise")
 def test_the_cost_of_noise(capsys: pytest.CaptureFixture[str]) -> None:
     """The way back: noise that was found for a budget costs that budget."""
     by_budget = asked(capsys, "--candidates", "25", "--epsilon", "3")["allocators"]
@@ -56,12 +57,14 @@ def test_the_cost_of_noise(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("candidates", "advice"), [("1", "one candidate is not a search"), ("3", "leave nothing to halve")]
 )
+@pytest.mark.slow(reason="calibrates noise")
 def test_advice_where_there_is_little_to_search(
     capsys: pytest.CaptureFixture[str], candidates: str, advice: str
 ) -> None:
     assert advice in asked(capsys, "--candidates", candidates, "--epsilon", "3")["recommendation"]
 
 
+@pytest.mark.slow(reason="calibrates noise")
 def test_what_cannot_be_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     (row, *_) = asked(capsys, "--candidates", "2", "--noise-multiplier", "0.001")["allocators"]
     assert row["epsilon"] is None
@@ -110,6 +113,7 @@ def test_mistakes_are_one_line(mistake: str, capsys: pytest.CaptureFixture[str])
         {"composition rdp nu": None},
     ],
 )
+@pytest.mark.slow(reason="calibrates noise")
 def test_an_edited_answer_is_not_believed(
     change: dict[str, float | None],
     tmp_path: Path,
@@ -127,6 +131,7 @@ def test_an_edited_answer_is_not_believed(
     assert asked(capsys, "--candidates", "25", "--epsilon", "3") == first
 
 
+@pytest.mark.slow(reason="calibrates noise")
 def test_a_warm_answer_takes_neither_torch_nor_an_accountant(capsys: pytest.CaptureFixture[str]) -> None:
     options = [*SEARCH, "--candidates", "25", "--epsilon", "3"]
     assert main(options) == 0

@@ -33,6 +33,7 @@ def keep_grid(root: Path, strategy: str, *choices: str, values: tuple[float, ...
             keep(root, replace(spec, seed=seed), value + seed / 50)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_allocators_stand_side_by_side(tmp_path: Path) -> None:
     keep_grid(tmp_path, "online", values=(0.3, 0.5, 0.4))
     keep_grid(tmp_path, "online", "privacy.allocator=halving", values=(0.4, 0.6, 0.5))

@@ -24,6 +24,7 @@ def store(tmp_path: Path) -> Path:
     return small_store(tmp_path / "runs")
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_every_run_is_a_row(store: Path) -> None:
     collection = collect(store, "paper")
     runs = frame(collection.runs)
@@ -44,6 +45,7 @@ def test_every_run_is_a_row(store: Path) -> None:
     assert list(runs["strategy"].drop_duplicates()) == ["online", "fixed_threshold", "no_dp", "fixed_quantile"]
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_metrics_are_columns_of_numbers(store: Path) -> None:
     folder = "paper/default/mnist/online/k5/eps3/lr=0.3162/seed1"
     (run,) = (run for run in collect(store, "paper").runs if run.folder == folder)
@@ -54,6 +56,7 @@ def test_metrics_are_columns_of_numbers(store: Path) -> None:
     assert replace(run, metrics="").columns() == {}
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_damage_is_named_and_skipped(store: Path) -> None:
     grid = store / "paper/default/mnist/online/k5/eps3"
     result = grid / "lr=0.3162/seed0/result.json"
@@ -83,6 +86,7 @@ def test_damage_is_named_and_skipped(store: Path) -> None:
     }  # a run whose provenance is damaged still counts
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_metrics_that_are_not_what_was_measured_are_named_and_skipped(store: Path) -> None:
     grid = store / "paper/default/mnist/online/k5/eps3/lr=0.3162"
     metrics = grid / "seed0/metrics.csv"
@@ -101,6 +105,7 @@ def test_metrics_that_are_not_what_was_measured_are_named_and_skipped(store: Pat
 
 
 @pytest.mark.parametrize("value", [1e300, 1.5, -0.1, True, "0.9", [0.9]])
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_value_that_no_run_could_have_stored_is_named_and_skipped(store: Path, value: object) -> None:
     path = store / "paper/default/mnist/online/k5/eps3/lr=0.3162/seed0/result.json"
     result = json.loads(path.read_text())
@@ -112,6 +117,7 @@ def test_a_value_that_no_run_could_have_stored_is_named_and_skipped(store: Path,
     assert expected in skipped.reason
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_links_are_named_and_not_followed(store: Path, tmp_path: Path) -> None:
     elsewhere = small_store(tmp_path / "elsewhere") / "paper/default/mnist/online"
     place = store / "paper/default/mnist"
@@ -128,6 +134,7 @@ def test_links_are_named_and_not_followed(store: Path, tmp_path: Path) -> None:
     assert len(collection.runs) == 102 - 15
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_trade_off_that_is_not_what_was_measured_is_named_and_skipped(store: Path) -> None:
     for name in ("whole", "edited", "torn", "alone", "foreign"):
         synthetic_trade_off(store / "paper/trade_off" / name)
@@ -148,6 +155,7 @@ def test_a_trade_off_that_is_not_what_was_measured_is_named_and_skipped(store: P
     assert reasons["alone"] == "not a trade-off: expected a trade_off.json in it"
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_foreign_specs_are_skipped(store: Path) -> None:
     folder = store / "paper/default/mnist/online/k5/eps3/lr=0.3162/seed0"
     for content in (
@@ -164,6 +172,7 @@ def _protocol(folder: Path) -> dict:
     return json.loads((folder / "spec.json").read_text())["protocol"]
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_unfinished_runs_are_counted_as_missing(store: Path) -> None:
     spec = synthetic_spec("mnist", "online", 5, 3.0, 3, lr=0.3162)
     folder = RunFolder(store, spec)
@@ -192,6 +201,7 @@ def test_empty_and_absent_stores_are_one_line(tmp_path: Path) -> None:
         collect(tmp_path, "smoke")
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_best_point_is_the_best_mean_of_those_that_converge(store: Path) -> None:
     results = sections(collect(store, "paper").runs)[0].results
     online = results[Key("mnist", "online", 5, 3.0)]

@@ -22,6 +22,7 @@ def scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scope:
     return Scope.of(collection, sections(collection.runs)[0])
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_one_function_and_its_registration_are_enough(scope: Scope) -> None:
     before = part("Results", scope)
 
@@ -38,11 +39,13 @@ def test_one_function_and_its_registration_are_enough(scope: Scope) -> None:
     assert any(one.name == "mine_mnist_k5" for one in build(scope.collection, None, ()).chapters[0].tables())
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_what_belongs_together_is_shown_data_set_by_data_set(scope: Scope) -> None:
     names = [item.name for item in part("Results", scope).items]
     assert names == ["metric_mnist_k5", "best_mnist_k5", "best_fashion_mnist_k5"]  # of Fashion MNIST all diverged
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_words_tables_and_nothing(scope: Scope) -> None:
     shown("Audit", 50)(lambda: None)
     shown("Audit", 51)(lambda: ["first", Chart("figure", "", ())])
@@ -53,6 +56,7 @@ def test_words_tables_and_nothing(scope: Scope) -> None:
     assert [item.name for item in made.items] == ["figure"]
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_mistake_in_a_registration_is_found_at_once(scope: Scope) -> None:
     with pytest.raises(TypeError, match=r"not in Scope: \['reslts'\]"):
         shown("Results", 10)(lambda reslts: None)

@@ -47,6 +47,7 @@ def by_label(chart: Chart | None, panel: int = 0) -> dict[str, Series]:
     return {series.label: series for series in chart.panels[panel].series}
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_metric_against_epsilon(results: Results) -> None:
     chart = metric(results, "mnist", 5)
     series = by_label(chart)
@@ -222,6 +223,7 @@ def test_trade_off() -> None:
     assert chart.caption.endswith("Online, seed 0.")
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_files(results: Results, store: Path, tmp_path: Path) -> None:
     made = [metric(results, "mnist", 5), *heat_maps(results, "mnist", 5)]
     charts = [chart for chart in made if chart is not None]
@@ -254,6 +256,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return captions
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_picture_is_drawn_again_only_if_it_would_change(
     drawn: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +278,7 @@ def test_a_picture_is_drawn_again_only_if_it_would_change(
     assert drawn == ["first", "other data", "first"]
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_damaged_picture_of_the_cache_is_drawn_again(drawn: list[str], tmp_path: Path) -> None:
     chart = Chart("one", "first", (Panel("title", "x", "y"),))
     pictures.save(chart, tmp_path / "a")
@@ -285,6 +289,7 @@ def test_a_damaged_picture_of_the_cache_is_drawn_again(drawn: list[str], tmp_pat
     assert (tmp_path / "a" / "one.png").read_bytes() == (tmp_path / "b" / "one.png").read_bytes()
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_page_has_the_pixels_of_the_file(drawn: list[str], tmp_path: Path) -> None:
     chart = Chart("one", "first", (Panel("title", "x", "y"),))
     pictures.save(chart, tmp_path)

@@ -19,6 +19,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_one_row_per_run(store: Path) -> None:
     results = load_results(store, "paper")
     assert len(results) == 15 + 9 + 75 + 3
@@ -38,6 +39,7 @@ def test_one_row_per_run(store: Path) -> None:
     assert set(results["status"]) == {"finished", "diverged"}
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_no_cell_is_json_and_every_column_has_one_meaning(store: Path) -> None:
     results = load_results(store, "paper")
     assert results.columns.is_unique
@@ -48,6 +50,7 @@ def test_no_cell_is_json_and_every_column_has_one_meaning(store: Path) -> None:
             assert not (isinstance(cell, str) and cell.startswith(("{", "["))), name
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_all_profiles_unless_one_is_named(store: Path) -> None:
     everything = load_results(str(store))
     assert set(everything["profile"]) == {"paper", "verify"}
@@ -55,6 +58,7 @@ def test_all_profiles_unless_one_is_named(store: Path) -> None:
     assert len(load_results(store, "verify")) == 1
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_an_epsilon_carries_what_it_means(store: Path) -> None:
     everything = load_results(store)
     assert everything["guarantee"].str.len().gt(0).all()
@@ -62,6 +66,7 @@ def test_an_epsilon_carries_what_it_means(store: Path) -> None:
     assert "NOT PRIVATE" in marked
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_one_row_per_evaluation(store: Path) -> None:
     curves = load_trajectories(store, "paper")
     folder = "paper/default/mnist/online/k5/eps3/lr=0.3162/seed1"
@@ -75,6 +80,7 @@ def test_one_row_per_evaluation(store: Path) -> None:
     assert set(curves[curves["dataset"] == "fashion_mnist"]["metric"]) == {"mse"}
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_entries_of_the_trajectory_that_only_one_strategy_has(store: Path) -> None:
     curves = load_trajectories(store)
     assert list(curves[curves["profile"] == "verify"]["slope"]) == [1.0, 2.0]

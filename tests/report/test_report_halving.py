@@ -28,6 +28,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_halved_grids_are_never_mixed_with_composed_ones(store: Path) -> None:
     main, other = sections(collect(store, "smoke").runs)
     assert (main.slug, main.composed, other.composed) == ("", True, False)
@@ -39,6 +40,7 @@ def test_halved_grids_are_never_mixed_with_composed_ones(store: Path) -> None:
     assert grid.best.mean() == pytest.approx(0.18)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_store_of_halved_grids_alone_is_not_judged_either(store: Path) -> None:
     halved = [run for run in collect(store, "smoke").runs if run.spec.ranked_seeds]
     (only,) = sections(halved)
@@ -61,6 +63,7 @@ def test_the_report_lists_their_schedule(store: Path) -> None:
     assert "allocators_ag_news" not in {item.name for part in main.parts for item in part.items}
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_schedule_of_fewer_steps_is_not_believed(tmp_path: Path) -> None:
     """It would ask for less noise than what was trained."""
     spec = smoke("fixed_threshold", *GRID, "privacy.allocator=halving")[0]

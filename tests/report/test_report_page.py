@@ -37,6 +37,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "paper"
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_files(report: Path) -> None:
     for name in ("best_mnist_k5", "scorecard", "ranking", "privacy_mnist", "completeness", "sources", "skipped"):
         for suffix in ("md", "csv"):
@@ -90,6 +91,7 @@ def test_no_line_shows_an_epsilon_that_is_not_a_guarantee_as_if_it_were(report: 
     assert any('<td>3</td><td class="text">yes</td>' in line for line in lines)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_nothing_finished_yet(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs", synthetic_spec(lr=0.3162))
     folder.path.mkdir(parents=True)
@@ -98,6 +100,7 @@ def test_nothing_finished_yet(tmp_path: Path) -> None:
     assert "None of the 96 published results" in page
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_only_no_dp(tmp_path: Path) -> None:
     write_run(tmp_path / "runs", synthetic_spec("mnist", "no_dp", 5, math.inf, lr=0.003162), [0.1, 0.98])
     page = make_report(tmp_path / "runs", "paper", tmp_path / "out").read_text()
@@ -116,6 +119,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path), "--variant", "mine"])
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_help_has_examples_and_starts_light(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
@@ -148,6 +152,7 @@ def test_only_what_an_earlier_report_wrote_is_removed(tmp_path: Path) -> None:
     assert all(path.read_text() == "mine" for path in mine)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_place_that_cannot_be_written_is_found_before_any_work(tmp_path: Path) -> None:
     runs = small_store(tmp_path / "runs")
     for options in ({"readme": tmp_path / "none.md"},):

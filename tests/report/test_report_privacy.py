@@ -197,6 +197,7 @@ def test_a_result_that_claims_less_than_its_noise_spends_is_named_and_skipped(
     )
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_slow_accountants_run_is_counted_anew(tmp_path: Path) -> None:
     spec = synthetic_spec(accountant="pld", variant="privacy.accountant=pld", lr=0.3162)
     write_run(tmp_path, synthetic_spec(lr=0.3162), [0.1, 0.9])
@@ -215,6 +216,7 @@ def test_the_report_computes_rdp_and_does_not_copy_it(tmp_path: Path) -> None:
     assert account.allocation.epsilon_run == epsilon("rdp", account.allocation.noise_multiplier, MNIST, 1172, 1e-5)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_an_edited_opinion_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(privacy_page, "under", lambda allocation, accountant: under(allocation, "rdp"))
@@ -235,6 +237,7 @@ def test_an_edited_opinion_is_not_believed(tmp_path: Path, monkeypatch: pytest.M
 # All grids of the store
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_report_adds_up_all_grids_of_a_data_set(tmp_path: Path) -> None:
     for strategy, point in (("online", {"lr": 0.3162}), ("adam_wosm", {"clip": 0.1})):
         for seed in range(2):

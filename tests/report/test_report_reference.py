@@ -19,6 +19,7 @@ PROJECT = Path(__file__).parents[2]
 REFERENCE = PROJECT / "reports" / "reference" / "runs"
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_command_names_the_run_that_it_gives_again(tmp_path: Path) -> None:
     places = {
         "online": {"lr": 0.3162},
@@ -73,6 +74,7 @@ def test_the_readme_gets_the_table_between_its_marks(tmp_path: Path) -> None:
     assert file.read_text() == text
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_other_readings_are_named_and_not_listed(tmp_path: Path) -> None:
     runs = small_store(tmp_path / "runs")
     alone = readme.block(sections(collect(runs, "paper").runs))
@@ -87,6 +89,7 @@ def test_other_readings_are_named_and_not_listed(tmp_path: Path) -> None:
     assert "Other readings" not in alone
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_readme_without_marks_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "README.md"
     file.write_text("mine")
@@ -108,6 +111,7 @@ def test_the_appendix_says_what_the_reference_runs_say() -> None:
     assert (PROJECT / "docs" / "artifact.md").read_text() == appendix.text(sections(collect(REFERENCE, "verify").runs))
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_appendix_names_claim_command_minutes_and_output(tmp_path: Path) -> None:
     text = appendix.text(sections(collect(small_store(tmp_path), "paper").runs))
     (row,) = (line for line in text.splitlines() if line.startswith("| MNIST, Online, k = 5, ε = 3 |"))
@@ -119,6 +123,7 @@ def test_the_appendix_names_claim_command_minutes_and_output(tmp_path: Path) -> 
     assert "| `make reproduce` |" in text
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_picture_has_a_panel_per_data_set_published_beside_ours(tmp_path: Path) -> None:
     runs = small_store(tmp_path / "runs")
     part = {"kind": "subset", "variant": "data=subset"}

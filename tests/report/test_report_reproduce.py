@@ -63,6 +63,7 @@ def test_synthetic_data_stand_in_no_table_of_real_data(tmp_path: Path) -> None:
     assert [section.slug for section in sections(alone)] == [""]
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_page_opens_with_the_reference(tmp_path: Path) -> None:
     write_run(tmp_path / "kept", synthetic_spec(profile="verify", lr=0.3162), [0.1, 0.91])
     for profile in ("quick", "verify"):

@@ -40,6 +40,7 @@ def two_seeds(root: Path, mean: float, sd: float, *place: object, start: float =
         write_run(root, spec, [start, mean + sign * sd / math.sqrt(2)])
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_every_published_cell_has_a_score(tmp_path: Path) -> None:
     results = results_of(small_store(tmp_path))
     scores = sc.scorecard(results)
@@ -80,6 +81,7 @@ def test_one_seed_is_judged_by_the_published_deviation(tmp_path: Path) -> None:
     assert (score.sd, score.verdict) == (None, sc.WORSE)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_divergences(tmp_path: Path) -> None:
     results = results_of(small_store(tmp_path))
     assert score_of(results, "fashion_mnist", "fixed_quantile", 5, 1.0).verdict == sc.REPRODUCED

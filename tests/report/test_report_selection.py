@@ -17,6 +17,7 @@ GRID = ["grid.k=3", "strategy.lr=0.316", "strategy.clip=1"]
 SELECTION = [*GRID, "privacy.allocator=selection", "seed=secure", "seeds=[0]"]
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_winner_is_shown_and_not_judged(tmp_path: Path) -> None:
     keep(tmp_path, smoke("fixed_threshold", *GRID)[0], 0.5)
     keep(tmp_path, smoke("fixed_threshold", *SELECTION)[0], 0.6)
@@ -36,6 +37,7 @@ def test_a_winner_is_shown_and_not_judged(tmp_path: Path) -> None:
     assert any("logarithmic" in str(cell) for cell in row)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_another_number_of_trials_is_not_believed(tmp_path: Path) -> None:
     """It would ask for less noise."""
     spec = smoke("fixed_threshold", *SELECTION)[0]

@@ -59,6 +59,7 @@ def test_show_says_what_was_asked_reached_and_spent(store: Path) -> None:
     assert "'seeds=[2]'" in unfinished
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_a_name_that_fits_several_points_or_none_is_refused(tmp_path: Path) -> None:
     store = small_store(tmp_path)
     with pytest.raises(UserError, match=r"PATH\|NAME: expected one run in .*, got mnist, which fits \d+ points"):

@@ -64,6 +64,7 @@ def test_clear_difference_over_many_cells() -> None:
     assert turned.difference == pytest.approx(-found.difference)
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_no_difference_gives_every_p_equally_often() -> None:
     generator = np.random.default_rng(4)
     small = 0
@@ -98,6 +99,7 @@ def test_a_difference_has_an_interval_only_where_the_values_carry_one():
 
 
 @pytest.mark.parametrize("spreads", [[1.0] * 4, [1.0, 0.2, 0.2, 0.2]], ids=["even", "uneven"])
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_interval_of_a_difference_covers_as_often_as_it_says(spreads: list[float]) -> None:
     """Two seeds in each of four cells: what resampling them would cover in 85 to 92 of 100 cases."""
     generator = np.random.default_rng(4)

@@ -78,6 +78,7 @@ $\varepsilon$ & $\rho$ & mse $\times$10$^2$ & std dev & $\rho$ & C & mse $\times
 """  # noqa: E501
 
 
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_golden_tables(results: Results) -> None:
     mnist, fashion = (best_table(results, dataset, 5) for dataset in ("mnist", "fashion_mnist"))
     assert (mnist.name, fashion.name) == ("best_mnist_k5", "best_fashion_mnist_k5")

@@ -51,6 +51,7 @@ def simulated(pool: list[PoolRun], trials: Trials, higher: bool, dice: np.random
 
 @pytest.mark.parametrize("higher", [True, False])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_exact_winner_is_that_of_simulated_searches(distribution: str, higher: bool) -> None:
     pool, trials = a_pool(higher), Trials(distribution, 3)
     exact = resampled(pool, trials, "p2", higher)
@@ -80,6 +81,7 @@ POOL = ["grid.k=3", "privacy.allocator=selection", "privacy.selection.pool=true"
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_the_report_shows_the_expected_winner_of_a_pool(tmp_path: Path) -> None:
     first = smoke("fixed_threshold", *POOL, "strategy.lr=0.316", "strategy.clip=1")[0]
     allocation = first.allocation

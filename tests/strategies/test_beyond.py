@@ -96,6 +96,7 @@ class TooLittleNoise(AdaSig):
         return own | {"derivative": 0.9 * own["derivative"]}
 
 
+@pytest.mark.slow(reason="tries many norms and states")
 def test_ada_sig_with_a_tenth_less_noise_is_refuted():
     contract.spends_its_budget(AdaSig, {})
     with pytest.raises(AssertionError, match=r"at norm 0\.4.*: it spends more than its budget"):

@@ -56,6 +56,7 @@ def test_the_contract(name, check):
         ("fixed_quantile", {"clip_min": 0.05}),
     ],
 )
+@pytest.mark.slow(reason="tries many norms and states")
 def test_the_contract_at_other_hyperparameters(name, chosen):
     check_strategy(STRATEGIES[name], **chosen)
 

@@ -65,6 +65,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_the_best_third_goes_on(grid: HalvedGrid) -> None:
     assert grid.rungs == (Rung(9, 2), Rung(3, 6))
     names = list(grid.folders)
@@ -73,6 +74,7 @@ def test_the_best_third_goes_on(grid: HalvedGrid) -> None:
     assert [grid.next_rung(name) for name in names] == [None] * 6 + [1] * 3
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_rung_waits_for_the_one_below(grid: HalvedGrid) -> None:
     names = list(grid.folders)
     fill(grid, 0, dict.fromkeys(names[:8], 0.5))
@@ -85,12 +87,14 @@ def test_a_rung_waits_for_the_one_below(grid: HalvedGrid) -> None:
     assert not any(folder.done for folders in grid.folders.values() for folder in folders)
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_diverged_candidates_come_last_and_ties_go_by_the_grid(grid: HalvedGrid) -> None:
     names = list(grid.folders)
     fill(grid, 0, {**dict.fromkeys(names, 0.5), names[0]: (0.9, "diverged"), names[5]: 0.6})
     assert grid.members(1) == [names[5], names[1], names[2]]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_candidate_without_a_value_is_the_very_last(grid: HalvedGrid) -> None:
     names = list(grid.folders)
     fill(grid, 0, dict.fromkeys(names, (0.1, "diverged")))
@@ -99,6 +103,7 @@ def test_a_candidate_without_a_value_is_the_very_last(grid: HalvedGrid) -> None:
     assert grid.members(1) == names[1:4]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_dropped_runs_are_finished_where_they_stopped(grid: HalvedGrid) -> None:
     names = list(grid.folders)
     fill(grid, 0, {name: place / 10 for place, name in enumerate(names)})
@@ -115,6 +120,7 @@ def test_dropped_runs_are_finished_where_they_stopped(grid: HalvedGrid) -> None:
     assert grid.folders[names[0]][0].result() == grid.folders[names[0]][0].rung(0)
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_sweep_trains_what_its_budget_paid_for(undisturbed: Path, tmp_path: Path, monkeypatch) -> None:
     steps = []
     advance = Training.advance
@@ -138,6 +144,7 @@ def test_a_sweep_trains_what_its_budget_paid_for(undisturbed: Path, tmp_path: Pa
     assert (len(steps), sweep(tmp_path)) == (len(steps), 0)  # nothing is done twice
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_no_rung_starts_before_the_one_below_is_complete(tmp_path: Path, monkeypatch) -> None:
     order = []
     train = dp_bench.training.run._train
@@ -196,6 +203,7 @@ def test_two_sweeps_at_once_make_one_store(undisturbed: Path, tmp_path: Path) ->
     assert contents(tmp_path) == contents(undisturbed)
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_failed_candidate_stops_its_grid(tmp_path: Path, monkeypatch, capsys) -> None:
     train = dp_bench.training.run._train
 
@@ -212,6 +220,7 @@ def test_a_failed_candidate_stops_its_grid(tmp_path: Path, monkeypatch, capsys) 
     assert sweep(tmp_path) == 0
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_dropped_candidate_is_never_trained_further(undisturbed: Path, tmp_path: Path, monkeypatch) -> None:
     """Not by its own command either."""
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
@@ -236,6 +245,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_what_cannot_be_halved_is_refused(mistake: str, tmp_path: Path, capsys) -> None:
     more, told = MISTAKES[mistake]
     assert sweep(tmp_path / "runs", *more) == 2
@@ -243,12 +253,14 @@ def test_what_cannot_be_halved_is_refused(mistake: str, tmp_path: Path, capsys) 
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_other_seeds_are_another_search(undisturbed: Path, tmp_path: Path, capsys) -> None:
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     assert sweep(tmp_path, "seeds=[0,1]") == 2
     assert "this grid was begun with other seeds" in capsys.readouterr().err
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_the_plan_tells_the_schedule(capsys, tmp_path: Path) -> None:
     assert main(["plan", *SWEEP, f"runs={tmp_path}"]) == 0
     printed = capsys.readouterr().out
@@ -256,6 +268,7 @@ def test_the_plan_tells_the_schedule(capsys, tmp_path: Path) -> None:
     assert "the test set, which is public" in printed
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_composition_is_as_it_was() -> None:
     """Neither name nor protocol tells of a choice at its default."""
     default, chosen = (smoke("online", *more)[0] for more in ([], ["privacy.allocator=composition"]))

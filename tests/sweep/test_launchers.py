@@ -100,6 +100,7 @@ def test_submitit_loses_a_process_and_nothing_else(
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [".submitit", "smoke"]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_slurm_is_asked_for_an_array_with_a_task_a_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def trained(monkeypatch) -> list[str]:
     return points
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_one_winner_is_kept_and_read(tmp_path: Path, draws, trained: list[str], capsys) -> None:
     draws(5)
     assert sweep(tmp_path) == 0
@@ -101,6 +102,7 @@ def facts(root: Path) -> list[tuple[str, int, float, int]]:
     return found
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_what_is_kept_does_not_tell_the_number_of_trials(tmp_path: Path, draws, monkeypatch, capfd) -> None:
     monkeypatch.setattr(secrets, "token_hex", lambda n=32: KEY)  # else the winners differ
     best = sorted_points(monkeypatch, tmp_path / "all")
@@ -147,6 +149,7 @@ def sorted_points(monkeypatch, root: Path) -> list[str]:
     return [tried.spec.point for tried in sorted(results, key=dp_bench.training.selection.rank)]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_trial_that_prints_is_not_heard(tmp_path: Path, draws, monkeypatch, capsys) -> None:
     train = dp_bench.training.run._train
 
@@ -186,6 +189,7 @@ def test_candidates_are_drawn_with_replacement_from_all() -> None:
     assert len(candidates) == 9
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_every_trial_has_randomness_of_its_own(tmp_path: Path, draws, monkeypatch) -> None:
     keys = []
     training = dp_bench.training.run.Training
@@ -201,6 +205,7 @@ def test_every_trial_has_randomness_of_its_own(tmp_path: Path, draws, monkeypatc
     assert len(set(keys)) == 4
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_no_trials_release_nothing_once(tmp_path: Path, draws, trained: list[str], capsys) -> None:
     draws(0)
     poisson = "privacy.selection.distribution=poisson"
@@ -222,6 +227,7 @@ def test_no_trials_release_nothing_once(tmp_path: Path, draws, trained: list[str
     assert archived == total
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_search_that_fails_says_no_more_than_that(tmp_path: Path, draws, monkeypatch, capsys) -> None:
     def fail(spec, *rest):
         raise MemoryError(spec.point)
@@ -235,6 +241,7 @@ def test_a_search_that_fails_says_no_more_than_that(tmp_path: Path, draws, monke
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_killed_it_starts_over(tmp_path: Path, draws) -> None:
     draws(10_000)
     child = os.fork()
@@ -251,6 +258,7 @@ def test_killed_it_starts_over(tmp_path: Path, draws) -> None:
     assert len(collect(tmp_path, "smoke").runs) == 1
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_killed_before_it_is_put_into_place_it_starts_over(tmp_path: Path, draws, monkeypatch) -> None:
     """The winner is staged whole, and appears in one rename."""
     draws(1)
@@ -307,6 +315,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_what_cannot_be_accounted_for_is_refused(mistake: str, tmp_path: Path, capsys) -> None:
     more, told = MISTAKES[mistake]
     assert sweep(tmp_path / "runs", *more) == 2
@@ -316,6 +325,7 @@ def test_what_cannot_be_accounted_for_is_refused(mistake: str, tmp_path: Path, c
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_trial_alone_is_refused(tmp_path: Path, capsys) -> None:
     alone = ["run", *SWEEP, "strategy.lr=0.316", "strategy.clip=1", f"runs={tmp_path / 'runs'}"]
     assert main(alone) == 2
@@ -325,6 +335,7 @@ def test_a_trial_alone_is_refused(tmp_path: Path, capsys) -> None:
         dp_bench.training.run.run(a_run(), tmp_path, None, lambda step, row: None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_the_plan_says_what_is_spent_and_expected(tmp_path: Path, capsys) -> None:
     assert main(["plan", *SWEEP, f"runs={tmp_path}", "privacy.selection.mean=4"]) == 0
     printed = capsys.readouterr().out
@@ -335,6 +346,7 @@ def test_the_plan_says_what_is_spent_and_expected(tmp_path: Path, capsys) -> Non
     assert "1 selection, 0 done" in printed
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_other_allocators_are_as_they_were() -> None:
     """Neither name nor protocol tells of a choice at its default; and one search has one name."""
     for allocator in ("composition", "halving"):

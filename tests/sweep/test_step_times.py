@@ -31,6 +31,7 @@ def test_the_fastest_of_several_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(times) == []
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_it_is_measured_once_until_it_means_something_else(
     forgotten: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

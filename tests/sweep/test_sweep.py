@@ -178,6 +178,7 @@ def test_processes_side_by_side_make_the_store_that_one_makes(undisturbed: dict[
     assert contents(tmp_path / "runs") == undisturbed
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_second_sweep_trains_nothing(tmp_path: Path, trained: Callable[[], list[str]]) -> None:
     for _ in range(2):
         assert at_once(tmp_path / "runs", "train.epochs=0.3") == 0
@@ -223,6 +224,7 @@ def test_a_failing_configuration_is_reported_at_the_end_and_the_others_finish(
     assert {name: content for name, content in contents(tmp_path).items() if not name.startswith("whole")} == whole
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_an_error_of_ours_is_reported_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,6 +320,7 @@ def test_two_sweeps_at_once_share_the_work(
         assert sweep.log.read_text().splitlines()[-1].startswith("4 of 4 runs done")
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_configuration_whose_process_goes_away_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -407,6 +410,7 @@ class Launcher:
         return [JobReturn(status=JobStatus.COMPLETED)] * len(batch)
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_the_longest_jobs_go_first(tmp_path: Path) -> None:
     """Steps of the three models differ a hundredfold; jobs of one length keep their order."""
     names = ["ag_news", "mnist", "ag_news", "fashion_mnist", "mnist"]
@@ -421,6 +425,7 @@ def test_the_longest_jobs_go_first(tmp_path: Path) -> None:
     assert launcher.launched == [["3", "4", "1", "0", "2"]]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_one_death_blames_no_one(tmp_path: Path) -> None:
     planned = jobs(tmp_path)
     launcher = Launcher(planned, deadly=[1], mortality=1)
@@ -428,6 +433,7 @@ def test_one_death_blames_no_one(tmp_path: Path) -> None:
     assert launcher.launched == [["0", "1", "2", "3"], ["1", "2", "3"]]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_what_dies_twice_is_tried_by_itself_and_only_the_killer_is_named(tmp_path: Path) -> None:
     planned = jobs(tmp_path)
     launcher = Launcher(planned, deadly=[1])
@@ -436,6 +442,7 @@ def test_what_dies_twice_is_tried_by_itself_and_only_the_killer_is_named(tmp_pat
     assert launcher.launched == [["0", "1", "2", "3"], ["1", "2", "3"], ["1"], ["2"], ["3"]]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_job_that_dies_on_every_resume_is_named_and_the_others_finish(tmp_path: Path) -> None:
     """Resuming does not write the spec again; that a run was begun must show all the same."""
     planned = jobs(tmp_path)
@@ -445,6 +452,7 @@ def test_a_job_that_dies_on_every_resume_is_named_and_the_others_finish(tmp_path
     assert _carry_out(planned, launcher) == {planned[1]: "its process died 3 times (a worker was killed)"}
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_launcher_that_starts_nothing_is_no_jobs_fault(tmp_path: Path) -> None:
     launched = []
 
@@ -457,6 +465,7 @@ def test_a_launcher_that_starts_nothing_is_no_jobs_fault(tmp_path: Path) -> None
     assert len(launched) == TRIES
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_results_that_do_not_arrive_are_missed(tmp_path: Path) -> None:
     """Workers on machines that do not share the folder say that all is well."""
     planned = jobs(tmp_path, 2)
@@ -466,6 +475,7 @@ def test_results_that_do_not_arrive_are_missed(tmp_path: Path) -> None:
     assert failures == dict.fromkeys(planned, expected)
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_job_that_another_process_is_at_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = jobs(tmp_path, 2)
     launcher = Launcher(planned)
@@ -503,6 +513,7 @@ def half_done(tmp_path: Path) -> list[Job]:
 AXES = {"no_dp": ["strategy.lr=0.00316", "seeds=[0,1,2,3]"], "adam_wosm": ["strategy.clip=0.01", "seeds=[0,1,2,3]"]}
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_the_view_counts_what_the_store_holds(half_done: list[Job]) -> None:
     view = view_of(half_done)
     found = [
@@ -529,6 +540,7 @@ def test_the_best_error_is_the_smallest(tmp_path: Path) -> None:
     assert view_of(planned).grids[0].best == 0.25
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_where_there_is_no_terminal_it_says_a_line_now_and_then(
     half_done: list[Job], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -541,6 +553,7 @@ def test_where_there_is_no_terminal_it_says_a_line_now_and_then(
     assert told[-3:] == [*(grid.line() for grid in view_of(half_done).grids), "3 of 8 runs done"]
 
 
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_terminal_is_redrawn_in_place(half_done: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     screen, program = pty.openpty()
     os.set_blocking(screen, False)

@@ -53,6 +53,7 @@ def test_a_planted_bug_is_found(plant, part, subject):
     assert found.what
 
 
+@pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_a_plant_is_gone_when_it_is_closed():
     strategy = SUBJECTS["online"].build(NU, BATCH_SIZE)
     before = checks.canary(SUBJECTS["online"], "before and after", at_once=50)
@@ -134,6 +135,7 @@ def test_inserting_in_the_middle_keeps_the_others():
 
 
 @pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_no_example_moves_a_sum_by_more_than_its_bound_through_rounding(layer):
     found = checks.accumulated(layer, [512, 4096], [1024])
     assert found.holds, found.measured
@@ -159,6 +161,7 @@ def test_one_example_more_does_not_change_the_others_norms(case):
     assert found.holds, found.measured
 
 
+@pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_noise_is_standard_normal_and_never_repeats():
     generator = np.random.default_rng(0)
     drawn = generator.standard_normal(300_000)

@@ -29,6 +29,7 @@ def test_bound_proves_nothing_from_a_blind_test_or_from_no_draws():
     assert mu_lower_bound(decisions(0, 10), decisions(0, 10), 0.999) == -math.inf
 
 
+@pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_bound_holds_as_often_as_it_says():
     """80 % confidence, 1,000 audits of N(0, 1) against N(1, 1) by 200 draws each: at most 20 % overstate mu.
 

@@ -117,6 +117,7 @@ def test_what_is_wrong_is_said(broken, says, monkeypatch):
         check_strategy(broken)
 
 
+@pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_a_module_that_imports_torch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, first in (("hasty", "import torch"), ("patient", "")):
         (tmp_path / f"{name}.py").write_text(
@@ -171,6 +172,7 @@ def test_an_axis_is_a_span_or_values() -> None:
         Axis(span=(1, 2), values=(1.0,))
 
 
+@pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_torch_is_loaded_here() -> None:
     """Or `test_what_is_wrong_is_said` need not leave a check out."""
     with pytest.raises(AssertionError, match="imports torch"):

@@ -41,6 +41,7 @@ PAIRS += [(name, dataset) for name in ("online", "no_dp") for dataset in ("mnist
 
 
 @pytest.mark.parametrize(("strategy", "dataset"), PAIRS)
+@pytest.mark.slow(reason="trains small models")
 def test_no_step_waits_for_the_device(strategy: str, dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rng_module, "_PhiloxRng", ShapesOnly)
     # Numbers that are not there cannot be compared: a model that is tried would count as one that fails.
@@ -54,6 +55,7 @@ def test_no_step_waits_for_the_device(strategy: str, dataset: str, monkeypatch: 
         float(training.model.params.sum())  # so that it would be noticed
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_huge_pages_are_asked_for_before_torch_is_there_and_change_no_bits() -> None:
     code = """
 import os, sys

@@ -15,6 +15,7 @@ WORDS = ["run", "profile=smoke", "dataset=ag_news", "strategy=online", "strategy
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="trains small models")
 def test_damage_and_another_process_have_codes_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -37,6 +38,7 @@ def test_damage_and_another_process_have_codes_of_their_own(
 
 
 @pytest.mark.usefixtures("without_data")
+@pytest.mark.slow(reason="trains small models")
 def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online", "seeds=[0]")[0]
     dataset = data_of(spec)

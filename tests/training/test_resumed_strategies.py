@@ -12,6 +12,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.slow(reason="trains small models")
 def test_a_stopped_run_ends_with_the_same_bits(strategy: str) -> None:
     spec = smoke(strategy)[0]
     dataset = data_of(spec)

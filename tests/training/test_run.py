@@ -56,6 +56,7 @@ def test_two_runs_of_one_spec_are_bit_identical(strategy: str, tmp_path: Path) -
         "ag_news",
     ],
 )
+@pytest.mark.slow(reason="trains small models")
 def test_every_task_trains(dataset_name: str, tmp_path: Path) -> None:
     spec = smoke("no_dp", "train.epochs=1", "train.evaluate_every=10", dataset=dataset_name)[0]
     result = carry_out(spec, tmp_path, data_of(spec))
@@ -130,6 +131,7 @@ def test_killed_at_random_moments_it_ends_the_same(strategy: str, tmp_path: Path
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_run_whose_checkpoints_cannot_be_written_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are written in the background; training must not continue as if they were there."""
 
@@ -143,6 +145,7 @@ def test_a_run_whose_checkpoints_cannot_be_written_stops(tmp_path: Path, monkeyp
     assert RunFolder(tmp_path, spec).result() is None
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_no_model_is_written_before_the_checkpoint_that_has_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +169,7 @@ def test_no_model_is_written_before_the_checkpoint_that_has_its_key(
     assert written == [name for step in (0, 2, 4, 6) for name in (f"step{step:05d}", "checkpoint")]
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online")[0]
     result = carry_out(spec, tmp_path, data_of(spec))
@@ -173,6 +177,7 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
     assert carry_out(spec, tmp_path, data_of(spec)) == result
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_run_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
@@ -197,6 +202,7 @@ def interrupted(spec, root: Path, dataset, keep: str = "none") -> Path:
     return root / spec.folder / "checkpoint.pt"
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_resuming_on_another_machine_is_refused_with_the_reason(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
@@ -214,6 +220,7 @@ def test_resuming_on_another_machine_is_refused_with_the_reason(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:-100] + bytes(100), lambda b: b"", lambda b: b[1:]])
+@pytest.mark.slow(reason="trains small models")
 def test_a_damaged_checkpoint_is_never_believed(damage, tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
@@ -227,6 +234,7 @@ def test_a_damaged_checkpoint_is_never_believed(damage, tmp_path: Path) -> None:
     assert contents(tmp_path / spec.folder) == contents(tmp_path / "whole" / spec.folder)
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_secure_runs_differ_share_initial_weights_and_resume(tmp_path: Path) -> None:
     spec = smoke("online", "seed=secure")[0]
     dataset = data_of(spec)
@@ -249,6 +257,7 @@ def test_secure_runs_differ_share_initial_weights_and_resume(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.slow(reason="trains small models")
 def test_seeds_set_initial_weights_and_runs_set_batches_and_noise(strategy: str) -> None:
     """Runs with one seed start alike; no two runs share a batch or a noise vector."""
     other_point = {"adam_wosm": "strategy.clip=1"}.get(strategy, "strategy.lr=3.16")
@@ -265,6 +274,7 @@ def test_seeds_set_initial_weights_and_runs_set_batches_and_noise(strategy: str)
             assert abs(torch.corrcoef(torch.stack([noise, noise_]))[0, 1]) < 0.05  # five standard deviations
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_diverging_runs_end_early_are_charged_and_recorded(tmp_path: Path) -> None:
     spec = smoke("online", "strategy.update_rule=additive", "strategy.clip_lr=1e9", "train.epochs=3")[0]
     result = carry_out(spec, tmp_path, data_of(spec))
@@ -276,6 +286,7 @@ def test_diverging_runs_end_early_are_charged_and_recorded(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("clip", "reason"), [(0.0, "threshold is 0"), (float("nan"), "nan"), (float("inf"), "inf")])
+@pytest.mark.slow(reason="trains small models")
 def test_a_threshold_that_is_no_threshold_is_divergence(clip: float, reason: str, tmp_path: Path) -> None:
     spec = smoke("online")[0]
     training = Training(spec, data_of(spec), CPU)
@@ -294,6 +305,7 @@ def test_ending_worse_than_the_start_is_divergence(tmp_path: Path) -> None:
     assert result.epsilon_grid == pytest.approx(3, rel=1e-3)
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
     spec = smoke("adam_wosm", "train.epochs=2")[0]
     result = carry_out(spec, tmp_path, data_of(spec), keep="best")
@@ -313,6 +325,7 @@ def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "fashion_mnist", "ag_news"])
+@pytest.mark.slow(reason="trains small models")
 def test_a_kept_model_is_no_larger_than_its_parameters(dataset: str) -> None:
     spec = smoke("no_dp", f"dataset={dataset}")[0]
     training = Training(spec, data_of(spec), CPU)
@@ -329,6 +342,7 @@ def test_a_kept_model_has_the_checksums_that_a_checkpoint_does_without() -> None
 
 
 @pytest.mark.parametrize(("first", "then", "lacking"), [("none", "best", False), ("none", "all", True)])
+@pytest.mark.slow(reason="trains small models")
 def test_models_wanted_of_a_run_that_was_half_done(first: str, then: str, lacking: bool, tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
@@ -341,6 +355,7 @@ def test_models_wanted_of_a_run_that_was_half_done(first: str, then: str, lackin
 
 
 @pytest.mark.parametrize("keep", ["best", "all"])
+@pytest.mark.slow(reason="trains small models")
 def test_a_run_that_kept_its_models_from_the_start_lacks_none(keep: str, tmp_path: Path) -> None:
     spec = smoke("online", "train.epochs=0.35")[0]  # ends between two evaluations
     carry_out(spec, tmp_path, data_of(spec), keep)
@@ -348,6 +363,7 @@ def test_a_run_that_kept_its_models_from_the_start_lacks_none(keep: str, tmp_pat
     assert RunFolder(tmp_path, spec).lacks_models("all" if keep == "best" else "best")
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_model_that_is_the_best_no_more_is_not_kept_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept before a kill, then bettered by a session that keeps nothing."""
     spec = smoke("online")[0]
@@ -360,6 +376,7 @@ def test_a_model_that_is_the_best_no_more_is_not_kept_as_such(tmp_path: Path, mo
     assert folder.lacks_models("best")
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_result_names_the_checksum_of_its_metrics(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
@@ -369,6 +386,7 @@ def test_a_result_names_the_checksum_of_its_metrics(tmp_path: Path) -> None:
     assert result.metrics_sha256 == hashlib.sha256(written).hexdigest()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_another_runs_result_is_not_believed(tmp_path: Path) -> None:
     spec, other = smoke("online")[0], smoke("online", "privacy.epsilon=9")[0]
     carry_out(spec, tmp_path, data_of(spec))
@@ -379,11 +397,13 @@ def test_another_runs_result_is_not_believed(tmp_path: Path) -> None:
         RunFolder(tmp_path, other).result()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_an_unfinished_runs_checkpoint_is_its_owners_alone(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     assert interrupted(spec, tmp_path, data_of(spec)).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_the_training_loss_is_written_nowhere(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     carry_out(spec, tmp_path, data_of(spec), keep="all")
@@ -391,6 +411,7 @@ def test_the_training_loss_is_written_nowhere(tmp_path: Path) -> None:
         assert b"loss" not in content, name
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_queries_that_overspend_stop_the_run(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     training = Training(spec, data_of(spec), CPU)
@@ -405,6 +426,7 @@ def test_queries_that_overspend_stop_the_run(tmp_path: Path) -> None:
         training.advance()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_weights_that_depend_on_other_examples_stop_the_run() -> None:
     spec = smoke("online")[0]
     training = Training(spec, data_of(spec), CPU)
@@ -419,6 +441,7 @@ def test_weights_that_depend_on_other_examples_stop_the_run() -> None:
         training.advance()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_another_protocol_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     carry_out(spec, tmp_path, data_of(spec))
@@ -428,6 +451,7 @@ def test_another_protocol_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["result.json", "spec.json"])
+@pytest.mark.slow(reason="trains small models")
 def test_a_tampered_file_is_named(name: str, tmp_path: Path) -> None:
     spec = smoke("online")[0]
     carry_out(spec, tmp_path, data_of(spec))
@@ -486,6 +510,7 @@ def test_a_key_does_not_outlive_a_run_that_was_killed_at_its_very_end(tmp_path: 
     assert not checkpoint.exists()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_the_command_reads_the_result_of_a_finished_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["run", "profile=smoke", "dataset=ag_news", *POINT["online"], "seeds=[0,1]", f"runs={tmp_path}"]
     assert cli.main(arguments) == 0
@@ -498,6 +523,7 @@ def test_the_command_reads_the_result_of_a_finished_run_once(tmp_path: Path, mon
     assert read.count("result.json") == 2  # of two seeds
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_refused_resumption_changes_nothing(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     with mock.patch.object(Training, "advance", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
@@ -509,6 +535,7 @@ def test_a_refused_resumption_changes_nothing(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_run_that_breaks_between_evaluations_ends_with_a_row_that_shows_it(tmp_path: Path) -> None:
     spec = smoke("fixed_threshold", "grid.also.lr=[1e38]", "strategy.lr=1e38", "strategy.clip=100")[0]
     result = carry_out(spec, tmp_path, data_of(spec))
@@ -517,6 +544,7 @@ def test_a_run_that_breaks_between_evaluations_ends_with_a_row_that_shows_it(tmp
     assert result.steps_charged == spec.steps
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_protocol_with_a_long_name_has_a_folder() -> None:
     values = ",".join(f"{0.001 * i:.3f}" for i in range(1, 90))
     spec, other = (smoke("online", f"grid.also.lr=[{values},{end}]")[0] for end in ("0.9", "0.95"))
@@ -528,6 +556,7 @@ def other_data(spec: RunSpec, **changed: object) -> RunSpec:
     return replace(spec, source=replace(spec.source, **changed))
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_noise_and_batches_are_keyed_by_the_data_too() -> None:
     """Two training sets under one name must not share noise: their releases' difference would have none."""
     spec = smoke("online")[0]
@@ -553,6 +582,7 @@ def test_noise_does_not_depend_on_where_the_data_lie_or_on_new_keys_of_the_spec(
     assert noise_key(replace(spec, machine=replace(spec.machine, threads=2))) == noise_key(spec)
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_finished_run_is_not_written_again(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
@@ -579,6 +609,7 @@ def test_a_run_refuses_an_allocation_that_spends_more_than_it_says(change: dict[
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_what_a_result_says_is_where_its_curve_ends(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     result = carry_out(spec, tmp_path, data_of(spec))

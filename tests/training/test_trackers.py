@@ -30,6 +30,7 @@ def train(root: Path, tracker: str) -> dict[str, list[float]]:
     return {name: [float(row[i]) for row in rows] for i, name in enumerate(head)}
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_a_tracker_is_no_part_of_a_run() -> None:
     plain, other = (specs(composed(*SMALL, f"tracker={name}"))[0] for name in ("none", "tensorboard"))
     assert plain.folder == other.folder

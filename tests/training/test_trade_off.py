@@ -82,6 +82,7 @@ def test_with_noise_by_hand() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["online", "fixed_quantile"])
+@pytest.mark.slow(reason="trains small models")
 def test_it_is_sanitised_as_the_strategy_would(strategy: str) -> None:
     """Against plain autograd on the batch that the next step draws, with the noise of the strategy's own query."""
     training = observed(strategy=strategy)
@@ -106,6 +107,7 @@ def test_no_noise_and_a_huge_threshold_is_the_true_gradient() -> None:
     assert row.sd == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_all_thresholds_at_once_are_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     training = observed()
     passes = []
@@ -143,6 +145,7 @@ def test_training_is_not_disturbed(strategy: str) -> None:
     assert plain.noise.state() == looked_at.noise.state()
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_it_measures_the_training_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = smoke("online", "dataset.words=1")[0]
     dataset = data_of(spec)
@@ -251,6 +254,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "named"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.slow(reason="trains small models")
 def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
     words: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,6 +268,7 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_one_that_diverges_at_once_is_a_mistake_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -276,6 +281,7 @@ def test_one_that_diverges_at_once_is_a_mistake_too(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow(reason="trains small models")
 def test_an_interrupted_one_promises_no_more_than_it_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
