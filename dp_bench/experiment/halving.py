@@ -69,6 +69,8 @@ class HalvedGrid:
 
     def next_rung(self, point: str) -> int | None:
         """The rung that a candidate may be trained in now; None if it is done, or has to wait for others."""
+        if all(folder.result() is not None for folder in self.folders[point]):
+            return None  # also without its rungs' files, as in a store that was made from an archive
         for rung in range(len(self.rungs)):
             members = self.members(rung)
             if members is None or point not in members:

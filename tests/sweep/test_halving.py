@@ -221,6 +221,16 @@ def test_a_failed_candidate_stops_its_grid(tmp_path: Path, monkeypatch, capsys) 
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
+def test_a_finished_grid_is_finished_without_its_rungs_files(undisturbed: Path, tmp_path: Path, monkeypatch) -> None:
+    """A store that was made from an archive has results and no rungs."""
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    for file in tmp_path.rglob("rung*.json"):
+        file.unlink()
+    monkeypatch.setattr(dp_bench.training.run, "_train", None)
+    assert sweep(tmp_path) == 0
+
+
+@pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_dropped_candidate_is_never_trained_further(undisturbed: Path, tmp_path: Path, monkeypatch) -> None:
     """Not by its own command either."""
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
