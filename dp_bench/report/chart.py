@@ -1,7 +1,11 @@
 """A figure as plain data: what is drawn, before any drawing library sees it. Tests read these."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from dp_bench.report.epsilon_notes import budget_words
+from dp_bench.report.results import Grid
 
 # Beyond so many standard deviations a mark is drawn at the edge: one outlier must not flatten the rest.
 FAR = 12.0
@@ -69,3 +73,20 @@ class Chart:
     columns: int = 1
     panel_size: tuple[float, float] = (4.8, 3.3)  # inches
     share_y: bool = False
+    # Of ours in it: what its epsilons mean follows from them. No part of how it is drawn.
+    grids: Sequence[Grid] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.grids is None and any("ε" in text for text in self._texts()):
+            raise ValueError(f"{self.name}: expected the grids whose ε it shows, got none")
+
+    def _texts(self) -> Iterator[str]:
+        yield self.caption
+        for panel in self.panels:
+            yield from (panel.title, panel.x_label, panel.y_label, *(panel.y_names or ()))
+            yield from (series.label for series in panel.series)
+
+    @property
+    def text(self) -> str:
+        """The caption, and what its epsilons mean."""
+        return f"{self.caption.rstrip()} {budget_words(self.grids)}" if self.grids else self.caption

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.privacy.calibration import Allocation, truly, under
 from dp_bench.privacy.guarantee import EMULATED, LAST_WITH_FLOAT32_SUMS, POOL, UNPROVEN, mark
+from dp_bench.report import names
 from dp_bench.report.results import Grid
-
-_VECTOR_QUERIES = {"online": 2}  # of the strategies that there were when sums were float32; the others have one
 
 
 def not_private(grids: Iterable[Grid]) -> str:
@@ -31,11 +30,6 @@ def budget_words(grids: Iterable[Grid]) -> str:
     return " ".join([*words, *no_guarantees(private)])
 
 
-def guarantees(rows: Iterable[Sequence[Grid]]) -> tuple[str, ...]:
-    """What the epsilon of each row of a table means, by the grids of ours that are in it."""
-    return tuple(budget_words(grids) if grids else "not run" for grids in rows)
-
-
 def no_guarantees(grids: Sequence[Grid]) -> list[str]:
     """What must be said of the epsilons of these grids that are not a plain guarantee, with the true ones."""
     private = [grid for grid in grids if grid.private]
@@ -43,15 +37,21 @@ def no_guarantees(grids: Sequence[Grid]) -> list[str]:
     emulated = [grid for grid in private if grid.emulated]
     if emulated:
         rows = " or ".join(sorted({f"{grid.spec.source.train_rows:,}" for grid in emulated}))
-        found.append(f"{_in_print(EMULATED)} {_true_epsilons(emulated)}Batches are drawn from {rows} examples.")
-    unproven = dict.fromkeys(grid.guarantee.unproven for grid in private if grid.guarantee.unproven)
-    found += [_in_print(UNPROVEN.format(accountant=accountant)) for accountant in unproven]
-    found += [_in_print(POOL)] if any(grid.guarantee.pool for grid in private) else []
+        words = _in_print(EMULATED, emulated, private)
+        found.append(f"{words} {_true_epsilons(emulated)}Batches are drawn from {rows} examples.")
+    for accountant in dict.fromkeys(grid.guarantee.unproven for grid in private if grid.guarantee.unproven):
+        mine = [grid for grid in private if grid.guarantee.unproven == accountant]
+        found.append(_in_print(UNPROVEN.format(accountant=accountant), mine, private))
+    if pools := [grid for grid in private if grid.guarantee.pool]:
+        found.append(_in_print(POOL, pools, private))
     return [*found, *_up_to_rounding(private)]
 
 
-def _in_print(words: str) -> str:
-    return f"NOT PRIVATE, {words.replace('epsilon', 'ε')}."
+def _in_print(words: str, meant: Sequence[Grid], among: Sequence[Grid]) -> str:
+    """Which data sets are meant is said where others are spoken of, too."""
+    mine, all_of_them = (dict.fromkeys(grid.key.dataset for grid in grids) for grids in (meant, among))
+    where = "" if len(mine) == len(all_of_them) else f" ({', '.join(map(names.dataset, mine))})"
+    return f"NOT PRIVATE{where}, {words.replace('epsilon', 'ε')}."
 
 
 def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
@@ -60,7 +60,8 @@ def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
     for grid in grids:
         if grid.allocation is None or not grid.guarantee.float32_sums:
             continue  # rounding is charged to the noise; or there is no proven epsilon
-        rows, queries = grid.spec.source.train_rows, _VECTOR_QUERIES.get(grid.key.strategy, 1)
+        # Scalar queries were float32 sums over the same pass, so every query counts.
+        rows, queries = grid.spec.source.train_rows, len(grid.spec.build_strategy().multipliers())
         printed = _true_epsilon(grid.allocation, rows) if grid.emulated else grid.allocation.epsilon_grid
         budgets = raised.setdefault(grid.allocation.sampling.batch_size, {})
         budget = (grid.emulated, grid.key.epsilon)
@@ -72,10 +73,10 @@ def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
 
 # Every table and every figure says it of the same few grids.
 @functools.lru_cache(maxsize=4096)
-def _with_float32_sums(allocation: Allocation, rows: int, vector_queries: int) -> float:
+def _with_float32_sums(allocation: Allocation, rows: int, queries: int) -> float:
     """Epsilon with the noise that rounding may leave, of batches drawn from `rows` examples."""
     sampling = replace(allocation.sampling, dataset_size=rows)
-    weaker = allocation.noise_multiplier / (1 + float32_excess(sampling.batch_size, vector_queries))
+    weaker = allocation.noise_multiplier / (1 + float32_excess(sampling.batch_size, queries))
     return under(replace(allocation, sampling=sampling, noise_multiplier=weaker), "rdp").grid
 
 
@@ -102,14 +103,14 @@ def _rounding_words(batch_size: int, budgets: Mapping[tuple[bool, float], _Raise
     )
 
 
-def float32_excess(batch_size: int, vector_queries: int) -> float:
+def float32_excess(batch_size: int, queries: int) -> float:
     """r: rounding in a float32 sum over the batch may raise one example's influence to 1 + r times its bound.
 
     By the standard bound on the error of a sum of n terms of equal bound, in any order, twice (with and without the
-    example), for K vector sums that share a pass: r = 2 (2K - 1) (n + 4) u n, u = 2^-24. A noise multiplier of nu is
+    example), for K sums that share a pass: r = 2 (2K - 1) (n + 4) u n, u = 2^-24. A noise multiplier of nu is
     then worth nu / (1 + r).
     """
-    return 2 * (2 * vector_queries - 1) * (batch_size + 4) * 2**-24 * batch_size
+    return 2 * (2 * queries - 1) * (batch_size + 4) * 2**-24 * batch_size
 
 
 def _true_epsilons(grids: Iterable[Grid]) -> str:

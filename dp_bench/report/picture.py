@@ -24,7 +24,8 @@ def overview(sections: Sequence[Section]) -> Chart | None:
         return None
     panels = tuple(panel for chart in charts for panel in chart.panels)
     caption = " ".join(chart.caption for chart in charts)
-    return Chart("overview", caption, panels, columns=len(panels), panel_size=(3.9, 3.2))
+    grids = [grid for chart in charts for grid in chart.grids or ()]
+    return Chart("overview", caption, panels, columns=len(panels), panel_size=(3.9, 3.2), grids=grids)
 
 
 def _closest(sections: Sequence[Section], dataset: str) -> Results:

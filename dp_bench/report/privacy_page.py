@@ -21,7 +21,6 @@ from dp_bench.privacy.calibration import (
 from dp_bench.privacy.checks import plausible
 from dp_bench.privacy.query import split_words
 from dp_bench.report import names
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.results import Grid, Results
 from dp_bench.report.table import Column, Table
 
@@ -171,7 +170,7 @@ def ledger(accounts: Sequence[Account], dataset: str) -> Table | None:
         ),
         [_ledger_row(account, shown) for account in mine],
         notes=_slow_note(mine),
-        guarantees=guarantees([account.grid] for account in mine),
+        grids=[[account.grid] for account in mine],
     )
 
 

@@ -10,7 +10,7 @@ from dp_bench.experiment.record import RunRecord
 from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
-from dp_bench.report.epsilon_notes import budget_words, guarantees, no_guarantees
+from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.results import Key, Results
 from dp_bench.report.sections import Section
 from dp_bench.report.table import Column, Table
@@ -110,8 +110,7 @@ def divergences(results: Results) -> Table | None:
         "Runs that diverged. Each was charged all its steps.",
         ("data set", "strategy", Column("k", "number"), Column("ε", "budget"), Column("diverged", "number"), "reasons"),
         tuple(rows),
-        notes=(budget_words(results.values()),),
-        guarantees=guarantees(grids),
+        grids=grids,
     )
 
 

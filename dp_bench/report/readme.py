@@ -8,7 +8,7 @@ from dp_bench.errors import invalid
 from dp_bench.files.atomic import write_atomically
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
-from dp_bench.report.epsilon_notes import guarantees, no_guarantees
+from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.render.markdown import code, escaped, lines
 from dp_bench.report.scorecard import OPEN, VERDICTS, Score, section_scores
 from dp_bench.report.sections import Section
@@ -63,9 +63,9 @@ def block(sections: Sequence[Section]) -> str:
             notes |= dict.fromkeys(_notes(section, scores))
     if others:
         notes[f"Other readings of the paper that were run on some of these cells: {', '.join(others)}."] = None
-    meanings = guarantees([score.grid for score in members if score.grid] for members in found)
+    grids = [[score.grid for score in members if score.grid] for members in found]
     words = [f"{escaped(text)}\n" for text in (f"{'; '.join(units)}.", *notes)]
-    table = Table("results", "", _COLUMNS, [_row(members) for members in found], guarantees=meanings)
+    table = Table("results", "", _COLUMNS, [_row(members) for members in found], grids=grids)
     return "\n".join([*lines(table), "", *words])
 
 

@@ -5,21 +5,20 @@ from collections.abc import Sequence
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.store import SPENDS_AGAIN
 from dp_bench.report import names
-from dp_bench.report.epsilon_notes import budget_words, guarantees
 from dp_bench.report.results import Grid, Point, Results
 from dp_bench.report.table import Table
 
 
 def table(results: Results) -> Table:
     """A command for every point and commit at which seeds of it were run."""
-    rows, meanings = [], []
+    rows, grids = [], []
     for grid in results.values():
         for point in grid.points:
             seeds: dict[str, list[int]] = {}
             for run in point.runs:
                 seeds.setdefault(run.provenance.commit, []).append(run.spec.seed)
             rows += [(_name(grid), short(commit), _again(grid, point, members)) for commit, members in seeds.items()]
-            meanings += [*guarantees([[grid]])] * len(seeds)
+            grids += [[grid]] * len(seeds)
     return Table(
         "commands",
         "Every point that was run, and the command that runs it again.",
@@ -33,9 +32,8 @@ def table(results: Results) -> Table:
                 if any(_secret(grid) for grid in results.values())
                 else []
             ),
-            budget_words(results.values()),
         ),
-        guarantees=tuple(meanings),
+        grids=grids,
     )
 
 

@@ -16,7 +16,6 @@ from dp_bench.experiment.store import has_begun, read_spent
 from dp_bench.privacy import totals
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
-from dp_bench.report.epsilon_notes import budget_words, guarantees
 from dp_bench.report.recount import believed
 from dp_bench.report.results import Grid, results
 from dp_bench.report.table import Column, Table
@@ -123,8 +122,8 @@ def together(collection: Collection) -> Table | None:
             (names.dataset(t.dataset), t.grids, t.delta_words, t.shown(t.epsilon), t.shown(t.with_seeds), t.omitted)
             for t in found
         ],
-        notes=(totals.MEANING.replace("epsilon", "ε"), budget_words(grid for some in members for grid in some)),
-        guarantees=guarantees(members),
+        notes=(totals.MEANING.replace("epsilon", "ε"),),
+        grids=members,
     )
 
 

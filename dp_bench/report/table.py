@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 from dp_bench.files.names import one_line
 from dp_bench.privacy.accounting import rounded_up
 from dp_bench.report import names
+from dp_bench.report.epsilon_notes import budget_words
+from dp_bench.report.results import Grid
 from dp_bench.tasks import TASKS
 
 _ASCII = {"–": "-", "−": "-", "×": "x ", "±": "+-", "∞": "inf", "²": "^2", "†": "", "‡": "", **names.GREEK}
@@ -82,8 +84,8 @@ class Table:
     head: Sequence[Column | str]
     rows: Sequence[Sequence[Any]]
     notes: tuple[str, ...] = ()
-    # What the epsilon of each row means. The notes say it too, but a CSV has none and is passed on alone.
-    guarantees: tuple[str, ...] = ()
+    grids: Sequence[Sequence[Grid]] | None = None  # of ours in each row: what its epsilons mean follows from them
+    remarks: tuple[str, ...] = ()  # on each row, for a CSV, which has no notes and is passed on alone
     in_paper: bool = False  # in the paper's layout: written as LaTeX, too
     # (row, column) -> the folder of the grid whose runs the page opens there.
     opens: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -92,11 +94,33 @@ class Table:
         widths = {len(row) for row in self.rows} | {len(self.head)}
         if len(widths) != 1:
             raise ValueError(f"{self.name}: rows and columns must be equally wide. Found {sorted(widths)}.")
-        if self.guarantees and len(self.guarantees) != len(self.rows):
-            raise ValueError(f"{self.name}: expected {len(self.rows)} guarantees. Found {len(self.guarantees)}.")
+        for name, of_rows in (("grids", self.grids), ("remarks", self.remarks or None)):
+            if of_rows is not None and len(of_rows) != len(self.rows):
+                raise ValueError(f"{self.name}: expected {name} of {len(self.rows)} rows, got {len(of_rows)}")
+        if self.rows and self.grids is None and self._shows_epsilons:
+            raise ValueError(f"{self.name}: expected the grids of each row, as it shows their ε, got none")
+
+    @property
+    def _shows_epsilons(self) -> bool:
         texts = [text for column in self.columns for text in (column.heading, column.group)]
-        if self.rows and not self.guarantees and any("ε" in text for text in (*texts, *chain(*self.cells))):
-            raise ValueError(f"{self.name}: expected what each row's ε means. Found no guarantees.")
+        named = any("ε" in text or "epsilon" in text for text in (self.caption, *texts, *chain(*self.cells)))
+        return named or any(column.kind in ("budget", "spent") for column in self.columns)
+
+    @cached_property
+    def footnotes(self) -> tuple[str, ...]:
+        """The notes, and what the epsilons of all rows mean."""
+        ours = [grid for grids in self.grids or () for grid in grids]
+        return (*self.notes, budget_words(ours)) if ours else self.notes
+
+    @cached_property
+    def guarantees(self) -> tuple[str, ...]:
+        """What the epsilon of each row means, for a CSV."""
+        if self.grids is None:
+            return ()
+        words = [budget_words(grids) if grids else "not run" for grids in self.grids]
+        return tuple(
+            f"{text} {remark}".strip() for text, remark in zip(words, self.remarks or [""] * len(words), strict=True)
+        )
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

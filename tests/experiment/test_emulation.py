@@ -94,14 +94,14 @@ def test_the_report_never_counts_it_as_private(tmp_path: Path) -> None:
     true = f"{truly(emulated.allocation, 62_069).grid:.2f}"
     assert any("emulated: ε is the paper's setting" in text and true in text for text in other.banners)
     for chart in other.charts():
-        if "ε" in chart.caption and not chart.name.startswith("deviations"):
-            assert "emulated: ε is the paper's setting" in chart.caption, chart.name
+        if "ε" in chart.text and not chart.name.startswith("deviations"):
+            assert "emulated: ε is the paper's setting" in chart.text, chart.name
     (ledger_table,) = [table for table in other.tables() if table.name == "privacy_ag_news"]
     assert "rdp, emulated (not private)" in ledger_table.cells[0]
     assert f"{truly(emulated.allocation, 62_069).grid:.3f}" in ledger_table.cells[0]
     best = [table for table in other.tables() if table.name.startswith("best_")]
     assert best
-    assert all("emulated" in " ".join((table.caption, *table.notes)) for table in best)
+    assert all("emulated" in " ".join((table.caption, *table.footnotes)) for table in best)
     assert all(true in words for table in best for words in table.guarantees)
 
 

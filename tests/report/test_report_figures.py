@@ -64,7 +64,7 @@ def test_metric_against_epsilon(results: Results) -> None:
     (panel,) = chart.panels
     assert (panel.x_label, panel.y_label, panel.y_log) == ("ε of the whole grid", "test accuracy (%)", False)
     assert panel.x_ticks == (3.0, 5.0, 7.0, 9.0)
-    assert "seeds are not charged" in chart.caption
+    assert "seeds are not charged" in chart.text
     assert metric(results, "fashion_mnist", 5) is None  # all of it diverged
 
 
@@ -107,7 +107,7 @@ def test_deviations(results: Results) -> None:
     (panel,) = chart.panels
     assert panel.y_names == ("Online, ε = 3", "Online, ε = 5", "FixedThreshold, ε = 3")
     assert panel.x_band == (-2.0, 2.0)
-    assert "Marks at an edge" not in chart.caption
+    assert "Marks at an edge" not in chart.text
     assert legend_of(chart) == ["k = 5"]
     assert deviations(scorecard(results), "ag_news") is None
 
@@ -116,7 +116,7 @@ def test_deviations_beyond_the_edge_are_said_to_be(tmp_path: Path) -> None:
     write_run(tmp_path, synthetic_spec("mnist", "online", 9, 3.0, lr=1.0), [0.1, 0.2])
     chart = deviations(scorecard(sections(collect(tmp_path, "paper").runs)[0].results), "mnist")
     assert chart is not None
-    assert "Marks at an edge lie further out." in chart.caption
+    assert "Marks at an edge lie further out." in chart.text
     assert legend_of(chart) == ["k = 9"]
 
 
@@ -219,8 +219,8 @@ def test_trade_off() -> None:
     assert series["t = 100"].x == (0.1, 1.0)
     assert series["t = 100"].y == (0.5, 0.7)
     assert (chart.panels[0].x_log, chart.panels[0].y_label) == (True, "cosine similarity")
-    assert "NOT PRIVATE" in chart.caption
-    assert chart.caption.endswith("Online, seed 0.")
+    assert "NOT PRIVATE" in chart.text
+    assert chart.text.endswith("Online, seed 0.")
 
 
 @pytest.mark.slow(reason="writes a whole report, or simulates searches")
@@ -249,7 +249,7 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     captions: list[str] = []
 
     def counted(chart: Chart) -> Figure:
-        captions.append(chart.caption)
+        captions.append(chart.text)
         return draw(chart)
 
     monkeypatch.setattr(pictures, "draw", counted)
@@ -312,7 +312,7 @@ def test_a_grid_that_diverged_is_missing_and_named(tmp_path: Path) -> None:
     results = sections(collect(tmp_path, "paper").runs)[0].results
     for chart in (metric(results, "mnist", 5), learning_curves(results, "mnist", 5)):
         assert chart is not None
-        assert "Not shown, as every run diverged: Online at ε = 5." in chart.caption
+        assert "Not shown, as every run diverged: Online at ε = 5." in chart.text
 
 
 def test_whatever_a_strategy_moves_is_drawn_and_what_stays_is_not(tmp_path: Path) -> None:
@@ -333,4 +333,4 @@ def test_whatever_a_strategy_moves_is_drawn_and_what_stays_is_not(tmp_path: Path
     ]
     assert by_label(chart, 2)["ε = 3"].y == (5.0, -1.0, 2.5)
     assert [panel.y_log for panel in chart.panels] == [True, True, False]
-    assert "slope" in chart.caption
+    assert "slope" in chart.text

@@ -96,7 +96,7 @@ def test_not_private_is_said_everywhere(tmp_path: Path) -> None:
     with_epsilon = [table for table in chapter.tables() if "ε" in str((table.headings, table.cells))]
     assert {"best_mnist_k5", "scorecard", "ranking", "commands", "completeness"} <= {t.name for t in with_epsilon}
     for table in with_epsilon:
-        assert "not private" in " ".join([table.caption, *table.notes, *map(str, table.groups)]).lower(), table.name
+        assert "not private" in " ".join([table.caption, *table.footnotes, *map(str, table.groups)]).lower(), table.name
         # A CSV may be passed on alone: each of its rows says it.
         for row in csv.DictReader(io.StringIO(comma_separated(table))):
             assert (
@@ -105,7 +105,7 @@ def test_not_private_is_said_everywhere(tmp_path: Path) -> None:
     (best,) = (table for table in with_epsilon if table.name.startswith("best_"))
     assert all("NOT PRIVATE" in words for words in best.guarantees)
     for chart in chapter.charts():
-        assert "not private" in chart.caption.lower(), chart.name
+        assert "not private" in chart.text.lower(), chart.name
         assert all("not private" in panel.title for panel in chart.panels), chart.name
 
 
@@ -134,7 +134,7 @@ def test_no_epsilon_without_its_meaning(tmp_path: Path) -> None:
     (chapter,) = build(collect(tmp_path, "paper"), None, []).chapters
     for item in [*chapter.tables(), *chapter.charts()]:
         columns = item.headings if hasattr(item, "rows") else ("ε",)
-        words = " ".join([item.caption, *getattr(item, "notes", ())])
+        words = " ".join([item.caption, *item.footnotes]) if hasattr(item, "rows") else item.text
         if any("ε" in column for column in columns):
             assert "grid" in words, item.name
             assert "seeds are" in words, item.name
@@ -323,7 +323,7 @@ def test_runs_with_float32_sums_say_what_rounding_may_add(provenance: dict[str, 
     assert [expected in words for words in ledger.guarantees] == [True, False]
     for table in chapter.tables():
         if any("ε" in column for column in table.headings):
-            assert expected in " ".join([table.caption, *table.notes, *table.guarantees]), table.name
+            assert expected in " ".join([table.caption, *table.footnotes, *table.guarantees]), table.name
 
 
 def test_runs_with_charged_rounding_carry_no_label(tmp_path: Path) -> None:

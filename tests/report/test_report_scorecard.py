@@ -133,7 +133,7 @@ def test_rankings(tmp_path: Path) -> None:
     assert here.verdict == "does not hold (of those run)"
     assert found["mnist", 9, 9.0].verdict == "holds (of those run)"
     assert found["ag_news", 5, 3.0].verdict == sc.NOT_RUN
-    table = ranking(list(found.values()), "")
+    table = ranking(list(found.values()))
     assert [row[:3] for row in table.cells] == [("MNIST", "5", "9"), ("MNIST", "9", "9")]
     assert "Of the paper's 24 settings" in table.notes[1]
 
@@ -151,7 +151,7 @@ def test_ties_are_ties_and_neither_order_of_them_is_wrong(tmp_path: Path) -> Non
     assert row.theirs == (("online", "adam_wosm"), ("fixed_threshold",), ("fixed_quantile",))
     assert row.ours == (("adam_wosm",), ("online",), ("fixed_threshold",))
     assert row.verdict == "holds (of those run)"
-    (printed,) = (r for r in ranking([row], "").cells)
+    (printed,) = (r for r in ranking([row]).cells)
     assert printed[3:5] == (
         "Online = AdamWOSM > FixedThreshold > FixedQuantile",
         "AdamWOSM > Online > FixedThreshold",
@@ -182,7 +182,7 @@ def test_the_seeds_that_are_left_reproduce_nothing_alone(broken: list[float], tm
     assert score_of(results, "mnist", "online", 5, 5.0).verdict == sc.WORSE  # which no seed that is left makes better
     seeds = "3, 1 diverged" if broken[0] == 0.1 else "3, 1 diverged (1 without a value)"
     scores = sc.scorecard(results)
-    assert seeds in next(row for row in full(scores, "").cells if row[:4] == ("MNIST", "Online", "5", "3"))
+    assert seeds in next(row for row in full(scores).cells if row[:4] == ("MNIST", "Online", "5", "3"))
     assert "2 have been run: 0 reproduced, 0 better, 1 worse than published, 1 partly" in headline(scores)
     assert any(line.startswith("Partly diverged: ") for line in explanations(sc.tallies(scores)))
     (statistics,) = (row for row in statistics_table(results, "mnist").cells if row[1] == "3")

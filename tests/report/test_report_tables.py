@@ -12,6 +12,7 @@ from report_helpers import ROWS, small_store, synthetic_spec, write_run
 
 from dp_bench.report import architectures, names
 from dp_bench.report.build import build
+from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.collect import collect
 from dp_bench.report.render.latex import latex
 from dp_bench.report.render.markdown import comma_separated, markdown
@@ -51,11 +52,11 @@ AdamWOSM acc | AdamWOSM std dev |
 | 3 | 0.3162 | 91.19† | 0.51 | 3.162 | 0.01 | 89.00† | 1.00 | n.r. |  |  |  | n.r. |  |  |
 | 5 | 3.162 | 91.66† | 0.50 | n.r. |  |  |  | n.r. |  |  |  | n.r. |  |  |
 
-ε is spent by the whole grid, at δ = 1e-05; seeds are not charged.
-
 n.r.: not run.
 
 †: points or seeds of the grid are missing, so its best may be another.
+
+ε is spent by the whole grid, at δ = 1e-05; seeds are not charged.
 """
 
 GOLDEN_LATEX = r"""% needs \usepackage{booktabs,adjustbox}
@@ -72,7 +73,7 @@ $\varepsilon$ & $\rho$ & mse $\times$10$^2$ & std dev & $\rho$ & C & mse $\times
 \bottomrule
 \end{tabular}
 \end{adjustbox}
-\caption{Fashion MNIST, k = 5: the best hyperparameters of each grid and their test mse $\times$10$^2$, mean and standard deviation over seeds; NoDP was not run. $\varepsilon$ is spent by the whole grid, at $\delta$ = 1e-05; seeds are not charged. -: every run of the grid diverged. n.r.: not run.}
+\caption{Fashion MNIST, k = 5: the best hyperparameters of each grid and their test mse $\times$10$^2$, mean and standard deviation over seeds; NoDP was not run. -: every run of the grid diverged. n.r.: not run. $\varepsilon$ is spent by the whole grid, at $\delta$ = 1e-05; seeds are not charged.}
 \label{tab:best_fashion_mnist_k5}
 \end{table*}
 """  # noqa: E501
@@ -110,7 +111,7 @@ def test_completeness_table(results: Results) -> None:
 
 def test_scorecard_tables(results: Results) -> None:
     scores = scorecard(results)
-    table = full(scores, "what epsilon means")
+    table = full(scores)
     assert len(table.rows) == 153
     assert table.cells[0] == (
         *("MNIST", "Online", "5", "3", "ρ = 0.316", "91.19 ± 0.51", "ρ = 0.3162", "91.19 ± 0.51"),
@@ -121,7 +122,7 @@ def test_scorecard_tables(results: Results) -> None:
     assert lines["Fashion MNIST", "FixedQuantile"] == ("12", "1", "", "11", "")
     assert "3 have been run" not in headline(scores)
     assert "4 have been run: 4 reproduced, 0 better, 0 worse" in headline(scores)
-    order = {row[:3]: row[3:] for row in ranking(rankings(scores), "").cells}
+    order = {row[:3]: row[3:] for row in ranking(rankings(scores)).cells}
     assert order["MNIST", "5", "3"][1:4] == ("Online > FixedThreshold", "1 of 1", "holds (of those run)")
 
 
@@ -199,12 +200,41 @@ def test_a_value_is_printed_for_readers_and_written_for_programs() -> None:
     assert "| :-- | --: | --: | --: |\n| a\\|b | 60,000 | −0.13† |  |\n" in markdown(table)
 
 
-@pytest.mark.parametrize(("column", "group", "cell"), [("ε", "", "3"), ("a", "ε of a run", "3"), ("a", "", "ε = 3")])
-def test_no_table_has_an_epsilon_and_no_word_on_what_it_means(column: str, group: str, cell: str) -> None:
-    parts = {"head": [Column(column, group=group)], "rows": [(cell,)]}
-    with pytest.raises(ValueError, match="expected what each row's ε means"):
-        Table("unlabelled", "", **parts)
-    assert Table("labelled", "", **parts, guarantees=("a guarantee",)).cells == ((cell,),)
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        (Column("ε"), "3"),
+        (Column("a", group="ε of a run"), "3"),
+        (Column("a"), "ε = 3"),
+        (Column("epsilon"), "3"),
+        (Column("a", "budget"), 3.0),
+        (Column("a", "spent"), 3.0),
+    ],
+)
+def test_no_table_has_an_epsilon_and_no_word_on_what_it_means(column: Column, cell: object) -> None:
+    with pytest.raises(ValueError, match="expected the grids of each row, as it shows their ε"):
+        Table("unlabelled", "", [column], [(cell,)])
+    with pytest.raises(ValueError, match="expected grids of 1 rows, got 0"):
+        Table("unlabelled", "", [column], [(cell,)], grids=[])
+    assert Table("published", "", [column], [(cell,)], grids=[[]]).guarantees == ("not run",)
+
+
+@pytest.mark.parametrize("place", ["caption", "title", "x_label", "label"])
+def test_no_figure_has_an_epsilon_and_no_word_on_what_it_means(place: str) -> None:
+    texts = dict.fromkeys(("caption", "title", "x_label", "label"), "") | {place: "ε = 3"}
+    panel = Panel(texts["title"], texts["x_label"], "", (Series(texts["label"], (0.0,), (0.0,)),))
+    with pytest.raises(ValueError, match="expected the grids whose ε it shows"):
+        Chart("unlabelled", texts["caption"], (panel,))
+
+
+def test_what_an_epsilon_means_is_said_everywhere_a_table_is_written(tmp_path: Path) -> None:
+    spec = synthetic_spec(variant="privacy.accountant=rdp_wor", accountant="rdp_wor", lr=0.3162)
+    write_run(tmp_path, spec, [0.1, 0.9])
+    (grid,) = sections(collect(tmp_path, "paper").runs)[0].results.values()
+    table = Table("mine", "Mine.", [Column("ε", "budget")], [(3.0,)], grids=[[grid]])
+    for written in (markdown(table), latex(table), comma_separated(table)):
+        assert "NOT PRIVATE, rdp" in written
+    assert "NOT PRIVATE, rdp" in Chart("mine", "ε = 3.", (), grids=[grid]).text
 
 
 CAVEAT = (

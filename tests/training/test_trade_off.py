@@ -220,7 +220,7 @@ def test_the_command_from_training_to_figure(
     assert [series.label for series in chart.panels[0].series] == ["t = 100"]
     assert chart.panels[0].series[0].y == tuple(float(row["cosine"]) for row in rows)
     for part in ("NOT PRIVATE: it reads true gradients", "Online, ρ = 0.3162, k = 5, ε = 3", "seed 3", "stand-in"):
-        assert part in chart.caption
+        assert part in chart.text
     pictures.save(chart, tmp_path)
     assert (tmp_path / "trade_off.png").read_bytes().startswith(b"\x89PNG")
 

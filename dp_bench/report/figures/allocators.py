@@ -45,7 +45,7 @@ def allocators(accounts: Sequence[Account], dataset: str) -> Chart | None:
         f"({exact(budget.epsilon)}, {exact(budget.delta)}) by RDP against the number of candidates. Of selection, as "
         "many trials are expected as there are candidates, and only the winner may be released. Computed, not measured."
     )
-    return Chart(f"allocators_{dataset}", caption, (panel,), columns=1, panel_size=(4.6, 3.2))
+    return Chart(f"allocators_{dataset}", caption, (panel,), panel_size=(4.6, 3.2), grids=[account.grid])
 
 
 def _multipliers(found: Sequence[Allocation]) -> tuple[float, ...]:

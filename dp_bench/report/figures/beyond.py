@@ -4,7 +4,7 @@ from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.searches import ALLOCATORS, Searched, by_place, searches
 from dp_bench.tasks import TASKS
 
@@ -22,10 +22,11 @@ def beyond(collection: Collection) -> Chart | None:
     most = max(len(panel.y_names or ()) for panel in panels)
     caption = (
         "Beyond the paper: the best of each whole grid, by allocator. Bars: one standard deviation over the seeds; of "
-        "selection, 95 % of the winners of a search. "
-    ) + budget_words(grid for one in found for grid in one.grids)
+        "selection, 95 % of the winners of a search."
+    )
     size = (4.6, max(2.0, 1.0 + 0.26 * most))
-    return Chart("beyond", caption, panels, columns=min(2, len(panels)), panel_size=size)
+    grids = [grid for one in found for grid in one.grids]
+    return Chart("beyond", caption, panels, columns=min(2, len(panels)), panel_size=size, grids=grids)
 
 
 def _panel(rows: list[Searched], used: list[str]) -> Panel:

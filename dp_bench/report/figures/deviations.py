@@ -6,7 +6,7 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.chart import FAR, Chart, Panel, Series
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import number
 from dp_bench.report.scorecard import NEAR, Score
 from dp_bench.report.shown_strategies import private_strategies
@@ -29,8 +29,9 @@ def deviations(scores: Sequence[Score], dataset: str) -> Chart | None:
                 y = tuple(float(places.index((strategy, m.cell.epsilon))) for m in found)
                 label = f"{names.strategy(strategy)}, k = {k}"
                 series.append(Series(label, x, y, kind="points", look=strategy, hollow=hollow))
+    grids = [score.grid for score in mine if score.grid]
     panel = Panel(
-        names.dataset(dataset) + not_private(score.grid for score in mine if score.grid),
+        names.dataset(dataset) + not_private(grids),
         "ours less published, in pooled standard deviations (right: ours is better)",
         "",
         tuple(series),
@@ -40,5 +41,5 @@ def deviations(scores: Sequence[Score], dataset: str) -> Chart | None:
     caption = f"{names.dataset(dataset)}: how far our results lie from the published ones, for every published value "
     caption += "that was run. Within the band a result counts as reproduced, unless seeds of it diverged. "
     caption += "Marks at an edge lie further out. " if any(abs(x) > FAR for one in series for x in one.x) else ""
-    caption += budget_words(score.grid for score in mine if score.grid)
-    return Chart(f"deviations_{dataset}", caption, (panel,), panel_size=(6.4, max(2.0, 0.9 + 0.23 * len(places))))
+    size = (6.4, max(2.0, 0.9 + 0.23 * len(places)))
+    return Chart(f"deviations_{dataset}", caption, (panel,), panel_size=size, grids=grids)

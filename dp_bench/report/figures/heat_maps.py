@@ -5,7 +5,7 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, HeatMap, Panel
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import number, several
 from dp_bench.report.results import Grid, Point, Results
 from dp_bench.report.shown_strategies import PUBLISHED, of
@@ -34,10 +34,11 @@ def _heat_maps(results: Results, dataset: str, k: int, strategy: str, suffix: st
     caption += "seeds. Star: our best, ring: the published best, hatched: every run diverged. "
     return several(
         f"grid_{dataset}_k{k}{suffix}",
-        caption + budget_words(mine.values()),
+        caption,
         panels,
         share_y=True,
         panel_size=(4.4, 3.2),
+        grids=list(mine.values()),
     )
 
 

@@ -7,7 +7,7 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import curve, diverged_words, epsilons_of, several
 from dp_bench.report.results import Results
 from dp_bench.report.shown_strategies import of
@@ -34,8 +34,8 @@ def learning_curves(results: Results, dataset: str, k: int) -> Chart | None:
         start = min(_lowest_after_a_tenth(series) for panel in panels for series in panel.series)
         panels = [replace(panel, y_from=start) for panel in panels]
         caption += "The axis begins at the lowest value after the first tenth of the steps. "
-    caption += diverged_words(mine) + budget_words(mine.values())
-    return several(f"learning_{dataset}_k{k}", caption, panels, share_y=True)
+    caption += diverged_words(mine)
+    return several(f"learning_{dataset}_k{k}", caption, panels, share_y=True, grids=list(mine.values()))
 
 
 def _lowest_after_a_tenth(series: Series) -> float:

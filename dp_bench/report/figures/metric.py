@@ -7,7 +7,7 @@ from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import diverged_words, number
 from dp_bench.report.results import Results
 from dp_bench.report.shown_strategies import of, private_strategies, without_privacy
@@ -49,8 +49,8 @@ def metric(results: Results, dataset: str, k: int) -> Chart | None:
         y_log=not TASKS[dataset].higher_is_better,
         x_ticks=epsilons,
     )
-    caption += diverged_words(mine) + budget_words(mine.values())
-    return Chart(f"metric_{dataset}_k{k}", caption, (panel,))
+    caption += diverged_words(mine)
+    return Chart(f"metric_{dataset}_k{k}", caption, (panel,), grids=list(mine.values()))
 
 
 def _bars(

@@ -6,7 +6,7 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.privacy_page import Account, online_frontier
 
 
@@ -22,10 +22,10 @@ def candidates(accounts: Sequence[Account]) -> Chart | None:
         panels.append(Panel(title, "candidates in the grid", "ν of every run", tuple(series), x_log=True, y_log=True))
     caption = "What trying more candidates costs: the noise multiplier ν of every run of a grid against the number of "
     caption += "its candidates. Markers: the grids in this report; where sizes are equal one may hide another. "
-    caption += budget_words(account.grid for account in accounts)
     if not panels:
         return None
-    return Chart("candidates", caption, tuple(panels), columns=min(3, len(panels)), panel_size=(3.4, 2.9))
+    grids = [account.grid for account in accounts]
+    return Chart("candidates", caption, tuple(panels), min(3, len(panels)), panel_size=(3.4, 2.9), grids=grids)
 
 
 def _curves(accounts: Sequence[Account]) -> list[Series]:
@@ -84,5 +84,6 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
     caption = (
         f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers, one line per budget, and the "
     )
-    caption += "chosen points. " + budget_words(account.grid for account in mine)
-    return Chart(f"frontier_{dataset}", caption, tuple(panels), columns=len(panels), panel_size=(3.2, 2.9))
+    caption += "chosen points."
+    grids = [account.grid for account in mine]
+    return Chart(f"frontier_{dataset}", caption, tuple(panels), len(panels), panel_size=(3.2, 2.9), grids=grids)

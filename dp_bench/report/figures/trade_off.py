@@ -32,4 +32,6 @@ def trade_off(found: TradeOff, name: str) -> Chart:
     )
     caption = "The choice of the clipping threshold trades bias, at small C, for noise, at large C. Cosine similarity "
     caption += "of the sanitised and the true gradient during training. NOT PRIVATE: it reads true gradients."
-    return Chart(name, f"{title}. {caption} {found.measured_on}", (panel,))
+    return Chart(
+        name, f"{title}. {caption} {found.measured_on}", (panel,), grids=[]
+    )  # the caption says what its ε is worth

@@ -6,7 +6,7 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, not_private
+from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import curve, epsilons_of, several
 from dp_bench.report.results import Results
 from dp_bench.report.shown_strategies import of
@@ -37,8 +37,8 @@ def trajectories(results: Results, dataset: str, k: int) -> Chart | None:
     caption = (
         f"{names.dataset(dataset)}, k = {k}: how the threshold Cₜ and the step size ρₜ{others} of the best points "
     )
-    caption += f"move; bands span the seeds. {budget_words(mine.values())}"
-    return several(f"trajectories_{dataset}_k{k}", caption, panels)
+    caption += "move; bands span the seeds."
+    return several(f"trajectories_{dataset}_k{k}", caption, panels, grids=list(mine.values()))
 
 
 def _moving(mine: Results) -> dict[str, list[str]]:

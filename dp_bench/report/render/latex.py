@@ -33,7 +33,7 @@ def latex(table: Table) -> str:
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{adjustbox}",
-            rf"\caption{{{_text(' '.join([table.caption, *table.notes]))}}}",
+            rf"\caption{{{_text(' '.join([table.caption, *table.footnotes]))}}}",
             rf"\label{{tab:{table.name}}}",
             r"\end{table*}",
             "",

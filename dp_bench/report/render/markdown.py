@@ -13,7 +13,7 @@ _MARKUP = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])(?=\()")
 
 
 def markdown(table: Table) -> str:
-    notes = (f"\n{escaped(note)}" for note in table.notes)
+    notes = (f"\n{escaped(note)}" for note in table.footnotes)
     return "\n".join([f"**{escaped(table.caption)}**", "", *lines(table), *notes, ""])
 
 

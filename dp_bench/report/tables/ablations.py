@@ -7,7 +7,6 @@ from dp_bench.paper.readings import FROZEN, FROZEN_RATE, FROZEN_THRESHOLD, SOUND
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.readings import results_of
 from dp_bench.report.results import Grid, Key
 from dp_bench.report.table import Column, Table, printed
@@ -64,7 +63,7 @@ def ablations_table(collection: Collection) -> Table | None:
             "Both frozen is FixedLine that pays for a second query which nothing uses. Points beyond the paper's best "
             "and its neighbors may be missing: the Experiments part says how many of each grid were run.",
         ),
-        guarantees=guarantees([grid for grid in grids if grid] for grids in rows),
+        grids=[[grid for grid in grids if grid] for grids in rows],
     )
 
 

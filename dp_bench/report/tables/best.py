@@ -5,7 +5,6 @@ from typing import Any
 
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, guarantees
 from dp_bench.report.results import Grid, Key, Results
 from dp_bench.report.shown_strategies import of, private_strategies, without_privacy
 from dp_bench.report.table import Column, Marked, Table, mean_and_sd, printed
@@ -28,14 +27,16 @@ def best_table(results: Results, dataset: str, k: int) -> Table:
     for epsilon in epsilons:
         cells = [_cells(mine.get(Key(dataset, name, k, epsilon)), name) for name in strategies]
         rows.append((names.epsilon(epsilon), *(cell for some in cells for cell in some)))
+    by_epsilon = [[grid for key, grid in mine.items() if key.epsilon == epsilon] for epsilon in epsilons]
     return Table(
         f"best_{dataset}_k{k}",
         f"{names.dataset(dataset)}, k = {k}: the best hyperparameters of each grid and their "
         f"{TASKS[dataset].metric_words}, mean and standard deviation over {_seeds(mine.values())}; {_baselines(mine)}.",
         columns,
         rows,
-        notes=(budget_words(mine.values()), *_marks(rows, mine.values())),
-        guarantees=tuple(_row_words([g for key, g in mine.items() if key.epsilon == epsilon]) for epsilon in epsilons),
+        notes=tuple(_marks(rows, mine.values())),
+        grids=by_epsilon,
+        remarks=tuple(_remark(grids) for grids in by_epsilon),
         in_paper=True,
         opens=_opened(mine, strategies, epsilons),
     )
@@ -74,13 +75,12 @@ def _cells(grid: Grid | None, strategy: str) -> list[Any]:
     return [*best.hyperparameters.values(), Marked(mean, mark), sd]
 
 
-def _row_words(grids: Sequence[Grid]) -> str:
-    """What the epsilon of a row means, and in words what the marks in it say, which a CSV has not."""
-    (words,) = guarantees([grids])
+def _remark(grids: Sequence[Grid]) -> str:
+    """What the marks in a row say, in words."""
     incomplete = [names.strategy(grid.key.strategy) for grid in grids if grid.points and not grid.complete]
-    words += f" Points or seeds are missing: {', '.join(incomplete)}." if incomplete else ""
+    words = [f"Points or seeds are missing: {', '.join(incomplete)}."] if incomplete else []
     diverged = _diverged_seeds(grids)
-    return words + (f" Seeds diverged: {diverged}." if diverged else "")
+    return " ".join([*words, *([f"Seeds diverged: {diverged}."] if diverged else [])])
 
 
 def _marks(rows: Iterable[Sequence[Any]], grids: Iterable[Grid]) -> list[str]:

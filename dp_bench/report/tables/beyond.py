@@ -5,7 +5,6 @@ from typing import Any
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.searches import ALLOCATORS, Found, Searched, searches
 from dp_bench.report.table import Column, Table, printed
 
@@ -31,7 +30,7 @@ def beyond_table(collection: Collection) -> Table | None:
         ),
         [_row(row, used) for row in rows],
         notes=(_WHOLE, *([_WINNERS] if _POOL in used else [])),
-        guarantees=guarantees(row.grids for row in rows),
+        grids=[row.grids for row in rows],
     )
 
 

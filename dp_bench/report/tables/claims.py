@@ -10,7 +10,6 @@ from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.provenance import hours
 from dp_bench.report.readings import results_of
 from dp_bench.report.results import Grid, Key
@@ -108,7 +107,7 @@ def claims_table(collection: Collection) -> Table | None:
             "has k candidates where FixedThreshold has k². What its second query costs in time is in "
             "docs/performance.md.",
         ),
-        guarantees=guarantees(used),
+        grids=used,
     )
 
 

@@ -5,7 +5,6 @@ import math
 
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, guarantees
 from dp_bench.report.results import Grid, Results
 from dp_bench.report.shown_strategies import private_strategies
 from dp_bench.report.statistics import Comparison, compare, holm
@@ -56,9 +55,8 @@ def comparisons_table(results: Results) -> Table | None:
             "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
             "grids. A seed without a value, and a grid of which every run diverged, lose to any number; "
             "such cells are not part of the mean difference and its interval, which is Welch's.",
-            budget_words(results.values()),
         ),
-        guarantees=guarantees([g for key, g in results.items() if key.dataset == dataset] for dataset, *_ in found),
+        grids=[[g for key, g in results.items() if key.dataset == dataset] for dataset, *_ in found],
     )
 
 

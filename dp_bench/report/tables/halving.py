@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.privacy_page import Account
 from dp_bench.report.table import Column, Table
 
@@ -31,7 +30,7 @@ def rungs(accounts: Sequence[Account], dataset: str) -> Table | None:
         ),
         [_row(account) for account in mine],
         notes=(_NOTE,),
-        guarantees=guarantees([account.grid] for account in mine),
+        grids=[[account.grid] for account in mine],
     )
 
 

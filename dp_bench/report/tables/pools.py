@@ -6,7 +6,6 @@ from typing import Any
 from dp_bench.privacy.guarantee import POOL
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.privacy_page import Account
 from dp_bench.report.resampling import winner_of
 from dp_bench.report.results import Grid
@@ -40,7 +39,7 @@ def expected_winners(accounts: Sequence[Account], dataset: str) -> Table | None:
         ),
         [_row(grid) for grid in mine],
         notes=_NOTES,
-        guarantees=guarantees([grid] for grid in mine),
+        grids=[[grid] for grid in mine],
     )
 
 

@@ -9,7 +9,6 @@ from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.readings import results_of
 from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
 from dp_bench.report.table import Column, Table, printed
@@ -52,7 +51,7 @@ def protocols_table(collection: Collection) -> Table | None:
             "A cell of AG News is emulated where such runs are there: steps and noise as with all of the rows.",
             *_summaries(found),
         ),
-        guarantees=guarantees([score.grid for score in pair if score.grid] for pair in found),
+        grids=[[score.grid for score in pair if score.grid] for pair in found],
     )
 
 

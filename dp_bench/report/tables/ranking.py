@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.scorecard import NOT_RUN, Order, Ranking
 from dp_bench.report.table import Column, Table
 
@@ -32,7 +31,7 @@ def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
 
 
 @shown("Scorecard", 30)
-def ranking(rankings: Sequence[Ranking], budget: str) -> Table | None:
+def ranking(rankings: Sequence[Ranking]) -> Table | None:
     """Per data set, k and epsilon with something to compare: the paper's order, ours, and whether they agree."""
     run = [r for r in rankings if r.verdict != NOT_RUN]
     if not run:
@@ -55,9 +54,8 @@ def ranking(rankings: Sequence[Ranking], budget: str) -> Table | None:
             "some claims hold, not all, and none is overturned.",
             f"Of the paper's {names.plural(len(rankings), 'setting')} of k and ε (it prints no values for k = 7), "
             f"{len(run)} with two strategies or more that were run.",
-            budget,
         ),
-        guarantees=guarantees(r.grids for r in run),
+        grids=[r.grids for r in run],
     )
 
 

@@ -2,7 +2,6 @@
 
 from dp_bench.report import names, provenance, rerun_commands
 from dp_bench.report.contents import PROVENANCE, shown
-from dp_bench.report.epsilon_notes import budget_words, guarantees
 from dp_bench.report.results import Grid, Results
 from dp_bench.report.table import Column, Table
 
@@ -41,8 +40,7 @@ def completeness_table(results: Results) -> Table:
         "The runs behind this report. Missing: what is left of the grids that were begun, with every seed.",
         _COLUMNS,
         rows,
-        notes=(budget_words(results.values()),),
-        guarantees=guarantees(searches.values()),
+        grids=list(searches.values()),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from dp_bench.report import names
 from dp_bench.report import scorecard as sc
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import guarantees
 from dp_bench.report.scorecard import EXPLANATIONS, NOT_JUDGED, OPEN, REPRODUCED, VERDICTS, Score, Tally
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.strategies import STRATEGIES
@@ -93,8 +92,8 @@ def explanations(tallies: Sequence[Tally]) -> list[str]:
 
 
 @shown("Scorecard", 40)
-def full(scores: Sequence[Score], budget: str) -> Table:
-    """Every published cell and ours; `budget` says what its epsilons mean."""
+def full(scores: Sequence[Score]) -> Table:
+    """Every published cell and ours."""
     return Table(
         "scorecard",
         "Every published cell beside ours: hyperparameters, mean ± standard deviation (accuracy in %, mse ×10²), ours "
@@ -104,9 +103,8 @@ def full(scores: Sequence[Score], budget: str) -> Table:
         notes=(
             "Tuned: the cell was used to choose between readings of the paper (docs/fidelity.md), so its agreement is "
             "partly that choice's doing.",
-            budget,
         ),
-        guarantees=guarantees([score.grid] if score.grid else [] for score in scores),
+        grids=[[score.grid] if score.grid else [] for score in scores],
         opens={(i, _OURS): str(score.grid.spec.grid_folder) for i, score in enumerate(scores) if score.grid},
     )
 

@@ -2,7 +2,6 @@
 
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.epsilon_notes import budget_words, guarantees
 from dp_bench.report.results import Point, Results
 from dp_bench.report.statistics import mean_interval
 from dp_bench.report.table import Column, Table, printed
@@ -44,10 +43,9 @@ def statistics_table(results: Results, dataset: str) -> Table | None:
         rows,
         notes=(
             "Intervals for the mean, from five seeds on: bootstrap percentiles, widened as Student's t is for so few; "
-            "of five normal values they hold the true mean in about 92 % of cases. "
-            + budget_words(grid for _, grid in mine),
+            "of five normal values they hold the true mean in about 92 % of cases.",
         ),
-        guarantees=guarantees([grid] for _, grid in mine if grid.best),
+        grids=[[grid] for _, grid in mine if grid.best],
     )
 
 
