@@ -40,6 +40,15 @@ class Guarantee:
         """For a title or a cell; "" if it holds."""
         return mark(self.reasons)
 
+    def marked(self, epsilon: str) -> str:
+        """An epsilon as it may be printed."""
+        return f"{epsilon} ({self.mark})" if self.mark else epsilon
+
+    @property
+    def verdict(self) -> str:
+        """For a line that a command prints: `private`, or that it is not, and why."""
+        return f"NOT private: {self.words}" if self.words else "private"
+
 
 def mark(reasons: tuple[str, ...]) -> str:
     return f"{', '.join(reasons)}: not private" if reasons else ""

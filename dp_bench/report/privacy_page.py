@@ -180,7 +180,7 @@ def _ledger_row(account: Account, shown: Sequence[str]) -> tuple[Any, ...]:
     return (
         *(names.strategy(key.strategy), key.k, key.epsilon),
         *(allocation.candidates, allocation.steps, f"{allocation.noise_multiplier:.4f}", split_words(account.split)),
-        allocation.budget.accountant + (", emulated" * grid.emulated) + ("" if account.private else " (not private)"),
+        grid.guarantee.marked(allocation.budget.accountant),
         *(epsilon for spent in opinions for epsilon in ((spent.run, spent.grid) if spent else (None, None))),
         None if account.seeds is None else f"{rounded_up(account.seeds)} for {grid.seeds}",
         f"{len(grid.points)} of {grid.planned}",
@@ -208,7 +208,7 @@ def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:
 def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
     """What a reader must know before believing an epsilon here."""
     found: dict[str, None] = {}
-    if unproven := {name for a in accounts if not proven(name := a.allocation.budget.accountant)}:
+    if unproven := {a.grid.guarantee.unproven for a in accounts} - {""}:
         found[WORDS_WITHOUT_REPLACEMENT.format(" or ".join(sorted(unproven)))] = None
     if any(account.grid.emulated for account in accounts):
         found[WORDS_EMULATED] = None

@@ -38,9 +38,9 @@ def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
         allocation = jobs[0].runs[0].allocation
         if allocation is not None:
             notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
-            caveat = guarantee(allocation, jobs[0].runs[0].source.train_rows).words
-            if caveat is not None:
-                notes[f"{short[name]} is NOT private: {caveat}"] = None
+            worth = guarantee(allocation, jobs[0].runs[0].source.train_rows)
+            if not worth.holds:
+                notes[f"{short[name]} is {worth.verdict}"] = None
     lines = [
         *as_lines(rows[0], rows[1:]),
         "",
@@ -156,8 +156,7 @@ def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str
         f"{allocation.noise_multiplier:.4f}",
         split,
         rounded_up(allocation.epsilon_run),
-        rounded_up(allocation.epsilon_grid)
-        + ("" if guarantee(allocation, first.source.train_rows).holds else " NOT private"),
+        guarantee(allocation, first.source.train_rows).marked(rounded_up(allocation.epsilon_grid)),
         rounded_up(seeds_charged(allocation, len(seeds))),
         *(_second_opinion(allocation, accountant) for accountant in accountants),
     ]

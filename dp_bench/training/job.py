@@ -121,12 +121,10 @@ def _introduction(spec: RunSpec) -> list[str]:
     if spec.allocation is None:
         return [*lines, "not private"]
     a = spec.allocation
-    caveat = guarantee(a, spec.source.train_rows).words
-    kind = "private" if caveat is None else f"NOT private: {caveat}"
     lines.append(
         f"({exact(a.budget.epsilon)}, {exact(a.budget.delta)}) for {a.candidates} candidates, seeds not charged, by "
         f"{a.budget.accountant}: noise multiplier {a.noise_multiplier:.4f}, epsilon {rounded_up(a.epsilon_run)} for "
-        f"this run; {kind}"
+        f"this run; {guarantee(a, spec.source.train_rows).verdict}"
     )
     return lines + [f"warning: {text}" for text in warnings_for(a.budget, a.sampling)]
 

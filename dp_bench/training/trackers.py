@@ -65,8 +65,8 @@ def facts(spec: RunSpec) -> dict[str, str | float]:
     found |= {"seed": spec.seed, "steps": spec.steps, "variant": spec.variant, "digest": spec.digest()}
     if spec.allocation is None:
         return found | {"guarantee": "not private"}
-    budget, caveat = spec.allocation.budget, guarantee(spec.allocation, spec.source.train_rows).words
-    words = f"NOT private: {caveat}" if caveat else "epsilon is spent by the whole grid; seeds are not charged"
+    budget, worth = spec.allocation.budget, guarantee(spec.allocation, spec.source.train_rows)
+    words = "epsilon is spent by the whole grid; seeds are not charged" if worth.holds else worth.verdict
     return found | {"epsilon": budget.epsilon, "delta": budget.delta, "guarantee": words}
 
 
