@@ -1,5 +1,6 @@
 """One Hydra job: one configuration with all its seeds, from checked specs to a summary."""
 
+import functools
 import multiprocessing
 import os
 import statistics
@@ -33,6 +34,7 @@ def run_job(composed: DictConfig) -> Failure | None:
     return failure_of(lambda: _run_configuration(parse(composed)))
 
 
+@functools.cache  # once per process, however many jobs it is given
 def _end_with_the_sweep() -> None:
     """A process of joblib's pool would train on for hours after its sweep was killed; it may end at any moment."""
     sweep = os.getppid()

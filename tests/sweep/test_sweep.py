@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import multiprocessing
 import os
 import pty
 import random
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
@@ -28,6 +30,7 @@ from dp_bench.experiment.plan import Job
 from dp_bench.experiment.store import RunFolder
 from dp_bench.sweep.launch import TRIES, _carry_out
 from dp_bench.sweep.live import view_of, watching
+from dp_bench.training import job as one_job
 
 pytestmark = pytest.mark.usefixtures("without_data")
 
@@ -264,6 +267,17 @@ def die(event, arguments):
 
 sys.addaudithook(die)
 """
+
+
+def test_a_worker_watches_its_sweep_by_one_thread_however_many_jobs_it_is_given(monkeypatch) -> None:
+    started = []
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
+    monkeypatch.setattr(one_job.threading, "Thread", lambda **how: SimpleNamespace(start=lambda: started.append(how)))
+    one_job._end_with_the_sweep.cache_clear()
+    for _ in range(3):
+        one_job._end_with_the_sweep()
+    one_job._end_with_the_sweep.cache_clear()
+    assert [how["daemon"] for how in started] == [True]
 
 
 @pytest.mark.slow(reason="waits for three tries in new processes")
