@@ -55,6 +55,7 @@ class Task(ABC):
 
     metric: ClassVar[str]
     higher_is_better: ClassVar[bool]
+    metric_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # a stored value outside is damaged
     scale: ClassVar[float]  # the metric is multiplied by it to be printed
     metric_column: ClassVar[str]  # the heading of a column of metrics
     metric_axis: ClassVar[str]  # the label of a figure's axis
@@ -148,6 +149,7 @@ class Classification(Task):
 
     metric = "accuracy"
     higher_is_better = True
+    metric_range = (0, 1)
     scale = 100
     metric_column = "acc"
     metric_axis = "test accuracy (%)"
@@ -168,6 +170,7 @@ class Reconstruction(Task):
     classes = None
     metric = "mse"
     higher_is_better = False
+    metric_range = (0, math.inf)
     scale = 100
     metric_column = "mse ×10²"
     metric_axis = "test mean squared error ×10²"
