@@ -45,12 +45,14 @@ class Task(ABC):
     name: ClassVar[str]
     title: ClassVar[str]  # in print
     collections: tuple[Collection, ...]  # its files, the texts or images first
-    data_options: ClassVar[Options] = {}  # dataset.* keys that the arrays depend on, and the paper's values
+    # dataset.* keys that the arrays depend on, and model.* keys that the model does, each with its default (a built-in
+    # task's is the paper's value): true or false, a number or text.
+    data_options: ClassVar[Options] = {}
+    model_options: ClassVar[Options] = {}
     classes: ClassVar[int | None]  # None: the inputs themselves are the targets
 
     model: ClassVar[str]
     model_title: ClassVar[str]  # in print
-    model_options: ClassVar[Options] = {}  # model.* keys that the model depends on, and the paper's values
     published_size: ClassVar[int | None] = None  # parameters of the model, as the paper prints it
 
     metric: ClassVar[str]
