@@ -16,7 +16,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from dp_bench.experiment.hydra_errors import dotted, dotted_values
-from dp_bench.privacy.accountants import POISSON, accountant_of
+from dp_bench.privacy.accountants import POISSON, RDP, accountant_of
+from dp_bench.privacy.allocators import COMPOSITION
 from dp_bench.registry import Registry
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -64,9 +65,9 @@ class SelectionConfig:
 class PrivacyConfig:
     epsilon: float = 3.0  # for the whole grid
     delta: float = 1e-5
-    accountant: str = "rdp"
+    accountant: str = RDP
     # composition (the paper's) | halving | selection: what is trained and released, all of it paid by the budget.
-    allocator: str = "composition"
+    allocator: str = COMPOSITION
     selection: SelectionConfig = field(default_factory=SelectionConfig)
 
 
