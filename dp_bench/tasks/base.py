@@ -97,6 +97,11 @@ class Task(ABC):
         """How many training and test rows there are in files of these versions, by role."""
         return versions["train"].rows, versions["test"].rows
 
+    def official_rows(self) -> tuple[int, int]:
+        """How many there are in the official files."""
+        files = [item for collection in self.collections for item in collection.files.items()]
+        return self.rows({role: file.versions[0] for role, file in files})
+
     def check(self, options: Options) -> None:  # noqa: B027
         """Raise UserError for options that are out of range."""
 
