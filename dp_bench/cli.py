@@ -192,7 +192,7 @@ def _run_help() -> str:
 
     import yaml
 
-    from dp_bench.experiment.config import Config, strategy_schema
+    from dp_bench.experiment.config import defaults, strategy_schema
     from dp_bench.strategies import STRATEGIES
     from dp_bench.tasks import TASKS
 
@@ -201,7 +201,7 @@ def _run_help() -> str:
     found["strategy"] |= set(STRATEGIES)
     found["dataset"] |= set(TASKS)
     names = {group: ", ".join(sorted(each)) for group, each in found.items()}
-    keys = asdict(Config())
+    keys = defaults()
     keys["strategy"] = {name: asdict(strategy_schema(name)()) for name in STRATEGIES.loadable()}
     return RUN_HELP.format(
         groups="\n".join(f"  {group}={listed}" for group, listed in names.items()),

@@ -79,6 +79,51 @@ class Ones(Digits):
 """
 
 
+# Judged by a log-likelihood, with an option of its data besides the model's; and options that cannot be configured.
+LIKELY = """
+import math
+
+from dp_bench_plugin.digits import Digits
+
+
+class Likely(Digits):
+    name = "likely"
+    title = "Likely"
+    data_options = {"darker": False}
+    metric = "log_likelihood"
+    metric_range = (-math.inf, 0)
+    scale = 1
+    metric_column = metric_axis = metric_words = "log-likelihood"
+
+    def arrays(self, files, rows, options):
+        made = super().arrays(files, rows, options)
+        return made._replace(train_x=made.train_x / 2, test_x=made.test_x / 2) if options["darker"] else made
+
+    def scores(self, outputs, targets):
+        return -self.losses(outputs, targets)
+
+
+class Taken(Digits):
+    name = "taken"
+    data_options = {"limit": 3}
+
+
+class Nothing(Digits):
+    name = "nothing"
+    data_options = {"shift": None}
+
+
+class Other(Digits):
+    name = "other"
+    data_options = {"words": "many"}
+
+
+class Both(Digits):
+    name = "both"
+    data_options = {"hidden": 3}
+"""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the example plugin installed, a module next to it, and an entry point that cannot be loaded."""
@@ -86,6 +131,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     install_project(PROJECT / "examples" / "plugin", target)
     (target / "warming.py").write_text(WARMING)
     (target / "ones.py").write_text(ONES)
+    (target / "likely.py").write_text(LIKELY)
     broken = target / "broken-1.0.dist-info"
     broken.mkdir()
     (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
@@ -209,7 +255,44 @@ def test_a_task_is_found_verified_swept_and_reported(task: str, site: Path, tmp_
     )
 
 
+@needs_digits
+@pytest.mark.slow(reason="trains small models in several processes")
+def test_a_task_is_configured_by_its_own_options_and_judged_by_its_own_metric(site: Path, tmp_path: Path) -> None:
+    small = ["train.batch_size=64", "train.epochs=1", "grid.k=2", "grid.lr=[0.1,1]", "privacy.epsilon=9", "seeds=[0]"]
+    chosen = ["dataset=likely:Likely", "strategy=online", *small, f"runs={tmp_path / 'runs'}"]
+    dp_bench(site, "run", "-m", *chosen, "dataset.darker=true", "model.hidden=8,32", "hydra.launcher.n_jobs=2")
+    found = sorted(tmp_path.glob("runs/paper/*/likely/online/k2/eps9/lr=0.1/seed0"))
+    protocols = [json.loads((folder / "spec.json").read_text())["protocol"] for folder in found]
+    assert [(p["dataset"]["darker"], p["model"]["hidden"]) for p in protocols] == [(True, 32), (True, 8)]
+    assert [p["allocation"]["candidates"] for p in protocols] == [4, 4], "a swept option is charged"
+    assert protocols[0]["variant"].startswith("dataset.darker=True,grid."), "an option at its default is not named"
+    assert protocols[1]["variant"].startswith("dataset.darker=True,model.hidden=8,")
+    assert json.loads((found[0] / "result.json").read_text())["best"]["value"] < 0
+    told = dp_bench(site, "report", "--runs", f"{tmp_path / 'runs'}", "--profile", "paper", "--out", f"{tmp_path}")
+    assert "left out" not in told.stderr
+    runs = pd.read_csv(tmp_path / "paper/data/runs.csv")
+    assert set(runs["model.hidden"]) == {8, 32}
+    assert set(runs["dataset.darker"]) == {True}
+    assert "dataset.words" not in runs
+    page = (tmp_path / "paper/index.html").read_text()
+    assert "model.hidden=8" in page, "how to run it again"
+
+
+OPTIONS = ["dataset=digits", "strategy=nsgd", "strategy.lr=0.00316"]
 MISTAKES = [
+    ([*OPTIONS, "model.hidden=0"], "model.hidden: expected a positive number, got 0"),
+    ([*OPTIONS, "model.hidden=wide"], "model.hidden: expected a whole number, got wide; for example model.hidden=32"),
+    ([*OPTIONS, "model.hiden=8"], "did you mean `model.hidden`?"),
+    ([*OPTIONS, "dataset.words=8"], "dataset.words: expected its default 25 with dataset=digits, which has no such"),
+    ([*OPTIONS, "dataset.name=mnist"], "dataset.name: expected the name of the chosen data set, got mnist"),
+    (["strategy=nsgd", "strategy.lr=0.00316", "model.hidden=8"], "model.hidden: expected a key of model ("),
+    (
+        ["dataset=likely:Taken"],
+        "expected options named like variables, and not name, limit, emulate_size, stand_in",
+    ),
+    (["dataset=likely:Nothing"], "expected options that are true or false, numbers or text, got shift = None"),
+    (["dataset=likely:Other"], "expected words of the type that it has in a built-in task, int, got 'many'"),
+    (["dataset=likely:Both"], "expected options of the data or of the model, got hidden as both; rename one of them"),
     (["strategy=nsgdc"], "got nsgdc; did you mean `nsgd`?"),
     (
         ["dataset=digit"],
@@ -285,6 +368,7 @@ from hydra.core.config_store import ConfigStore
 from dp_bench.experiment import config
 assert config.resolved("strategy=online,warming:WarmingUp") == "strategy=online,warming_up"
 assert config.resolved("dataset=ones:Ones") == "dataset=ones"
+assert config.resolved("dataset=likely:Likely") == "dataset=likely"
 sys.stdout.buffer.write({pickler}.dumps(ConfigStore.instance().repo))
 """
     receive = """
@@ -292,6 +376,8 @@ import pickle, sys
 repository = pickle.loads(sys.stdin.buffer.read())
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
+node = repository["dataset"]["likely.yaml"].node
+assert (node.dataset.darker, node.model.hidden) == (False, 32)
 print(STRATEGIES["warming_up"].__name__, TASKS["ones"].title)
 """
     sent = subprocess.run([sys.executable, "-c", send], capture_output=True, check=True, env=environment(site)).stdout

@@ -6,7 +6,7 @@ Defaults are the project's readings of the paper (docs/fidelity.md); a run's fol
 import copyreg
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from typing import Any, get_type_hints
@@ -16,7 +16,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from dp_bench.experiment.hydra_errors import dotted, dotted_values
-from dp_bench.privacy.accountants import POISSON, accountant_of
+from dp_bench.privacy.accountants import POISSON, RDP, accountant_of
+from dp_bench.privacy.allocators import COMPOSITION
 from dp_bench.registry import Registry
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -24,12 +25,19 @@ from dp_bench.tasks import TASKS
 _WHOLE = re.compile(r"(?<![\w.+-])(\d+)(?![\w.])")  # a number without a point or an exponent
 _IMPORT_PATH = re.compile(r"[\w.]+:[\w.]+")  # my_package.my_module:MyStrategy
 CALIBRATED = ("noise_multiplier", "batch_size")  # fields of a strategy that follow from the configuration
+# Options of the built-in tasks, and the defaults that these declare. They are keys of every data set, as every stored
+# spec has them; an option of another task is a key of that task alone (`dataset_schema`, `model_schema`).
+BUILT_IN_OPTIONS: dict[str, Any] = {
+    name: default
+    for task in map(TASKS.__getitem__, TASKS.built_in)
+    for name, default in (*task.data_options.items(), *task.model_options.items())
+}
 
 
 @dataclass
 class DatasetConfig:
     name: str = omegaconf.MISSING
-    words: int = 25  # AG News: how many words of each text (Table 1's parameter count means 15)
+    words: int = BUILT_IN_OPTIONS["words"]  # AG News: how many words of each text (Table 1's parameter count means 15)
     limit: int | None = None  # train on so many rows only
     # Evidence from a part of the data: steps and noise as if there were so many rows. Not a guarantee; only in verify.
     emulate_size: int | None = None
@@ -38,8 +46,10 @@ class DatasetConfig:
 
 @dataclass
 class ModelConfig:
-    output_activation: bool = False  # the appendix prints one on the logits, with which the CNN does not learn
-    autoencoder_padding: int = 0  # 0 and 1 both give the printed parameter count
+    output_activation: bool = BUILT_IN_OPTIONS[
+        "output_activation"
+    ]  # the appendix prints one on the logits, with which the CNN does not learn
+    autoencoder_padding: int = BUILT_IN_OPTIONS["autoencoder_padding"]  # 0 and 1 both give the printed parameter count
 
 
 @dataclass
@@ -55,9 +65,9 @@ class SelectionConfig:
 class PrivacyConfig:
     epsilon: float = 3.0  # for the whole grid
     delta: float = 1e-5
-    accountant: str = "rdp"
+    accountant: str = RDP
     # composition (the paper's) | halving | selection: what is trained and released, all of it paid by the budget.
-    allocator: str = "composition"
+    allocator: str = COMPOSITION
     selection: SelectionConfig = field(default_factory=SelectionConfig)
 
 
@@ -135,16 +145,23 @@ class _Schema(metaclass=_SchemaType):
 
 
 @functools.cache
-def dataset_schema(name: str) -> type:
-    """What can be configured of a task of another package."""
-    return _as_if_written_here(
-        make_dataclass(
-            f"{name}_dataset_config",
-            [("name", str, field(default=name))],
-            bases=(DatasetConfig, _Schema),
-            namespace={"group": "dataset", "member": name},
-        )
-    )
+def dataset_schema(name: str) -> type[DatasetConfig]:
+    """What can be configured of a task's data: its own options are declared once, there."""
+    return DatasetConfig if name in TASKS.built_in else _with_options(DatasetConfig, "dataset", name, name=name)
+
+
+@functools.cache
+def model_schema(name: str) -> type[ModelConfig]:
+    """What can be configured of a task's model."""
+    return ModelConfig if name in TASKS.built_in else _with_options(ModelConfig, "model", name)
+
+
+def _with_options(base: type, group: str, member: str, **others: str) -> type:
+    options = {**others, **declared_options(member)[group]}
+    declared = [(name, type(default), field(default=default)) for name, default in options.items()]
+    namespace = {"group": group, "member": member}
+    made = make_dataclass(f"{member}_{group}_config", declared, bases=(base, _Schema), namespace=namespace)
+    return _as_if_written_here(made)
 
 
 @functools.cache
@@ -179,14 +196,14 @@ def _as_if_written_here(schema: type) -> type:
 
 
 def _schema_in_worker(group: str, name: str, path: str) -> type:
-    registry, schema = _GROUPS[group]
+    registry, schema = _SCHEMAS[group]
     if name not in registry:
         registry.add(path)
     return schema(name)
 
 
 def _pickled(schema: _SchemaType) -> tuple[Callable[..., Any], tuple[str, str, str]]:
-    return _schema_in_worker, (schema.group, schema.member, _GROUPS[schema.group][0].path(schema.member))
+    return _schema_in_worker, (schema.group, schema.member, _SCHEMAS[schema.group][0].path(schema.member))
 
 
 copyreg.pickle(_SchemaType, _pickled)
@@ -200,16 +217,19 @@ def register() -> None:
     store.store(name="schema", node=schema)
     for name in STRATEGIES.built_in:  # conf/strategy/NAME.yaml builds on it
         store.store(group="schema", name=name, node=strategy_schema(name))
-    for group, (registry, schema_of) in _GROUPS.items():
-        for name in registry.loadable():
-            if name not in registry.built_in:
-                store.store(group=group, name=name, node=schema_of(name))
+    for name in set(STRATEGIES.loadable()) - set(STRATEGIES.built_in):
+        store.store(group="strategy", name=name, node=strategy_schema(name))
+    for name in set(TASKS.loadable()) - set(TASKS.built_in):
+        node = {"dataset": dataset_schema(name), "model": model_schema(name)}
+        store.store(group="dataset", name=name, node=node, package="_global_")
 
 
-_GROUPS: dict[str, tuple[Registry[Any], Callable[[str], type]]] = {
+_SCHEMAS: dict[str, tuple[Registry[Any], Callable[[str], type]]] = {
     "strategy": (STRATEGIES, strategy_schema),
     "dataset": (TASKS, dataset_schema),
+    "model": (TASKS, model_schema),
 }
+_GROUPS: dict[str, Registry[Any]] = {"strategy": STRATEGIES, "dataset": TASKS}  # what an import path can stand for
 
 
 def resolved(override: str) -> str:
@@ -223,7 +243,7 @@ def resolved(override: str) -> str:
         return f"{key}=" + _WHOLE.sub(r"\1.0", values)
     if key.lstrip("+") not in _GROUPS:
         return override
-    registry, names = _GROUPS[key.lstrip("+")][0], []
+    registry, names = _GROUPS[key.lstrip("+")], []
     for value in values.split(","):
         if _IMPORT_PATH.fullmatch(value):
             names.append(registry.add(value))
@@ -237,17 +257,22 @@ def resolved(override: str) -> str:
 
 def known_keys() -> set[str]:
     """Every key that some configuration has, as it is written on a command line."""
-    return set(dotted(_defaults()))
+    return set(dotted(defaults()))
 
 
 def boolean_keys() -> set[str]:
     """Those that are true or false: of a number OmegaConf would make one or the other."""
-    return {key for key, value in dotted_values(_defaults()) if isinstance(value, bool)}
+    return {key for key, value in dotted_values(defaults()) if isinstance(value, bool)}
 
 
-def _defaults() -> dict[str, Any]:
-    schemas = [asdict(strategy_schema(name)()) for name in STRATEGIES.loadable()]
-    return asdict(Config()) | {"strategy": {name: value for each in schemas for name, value in each.items()}}
+def defaults() -> dict[str, Any]:
+    """Every key of some configuration, those of all strategies and tasks together."""
+    strategies = [asdict(strategy_schema(name)()) for name in STRATEGIES.loadable()]
+    found = asdict(Config()) | {"strategy": {name: value for each in strategies for name, value in each.items()}}
+    for name in TASKS.loadable():
+        for group, options in declared_options(name).items():
+            found[group] |= options
+    return found
 
 
 def default_sampling(privacy: PrivacyConfig | None) -> str:
@@ -255,6 +280,21 @@ def default_sampling(privacy: PrivacyConfig | None) -> str:
     return POISSON if privacy is None else accountant_of(privacy.accountant).sampling
 
 
+def declared_options(name: str) -> dict[str, Mapping[str, Any]]:
+    """The options of a task and their defaults, by the group of keys that they belong to."""
+    return {"dataset": TASKS[name].data_options, "model": TASKS[name].model_options}
+
+
 def task_options(dataset: DatasetConfig, model: ModelConfig) -> dict[str, Any]:
     """What a task is told of the choices among its data and models."""
-    return {**asdict(dataset), **asdict(model)}
+    chosen = chosen_options(dataset, model)
+    return {"limit": dataset.limit, "stand_in": dataset.stand_in, **chosen["dataset"], **chosen["model"]}
+
+
+def chosen_options(dataset: DatasetConfig, model: ModelConfig) -> dict[str, dict[str, Any]]:
+    """The values of a task's own options, likewise by group."""
+    chosen = {"dataset": asdict(dataset), "model": asdict(model)}
+    return {
+        group: {name: chosen[group].get(name, default) for name, default in options.items()}
+        for group, options in declared_options(dataset.name).items()
+    }

@@ -16,8 +16,6 @@ from dp_bench.tasks import TASKS
 # What looking into JSON of another shape raises.
 FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 _RUN_AGAIN = "delete the folder to run it again"
-# Of pixels in [0, 1], and far above anything that a run could have stored.
-_LARGEST_ERROR = 1e6
 
 
 @dataclass(frozen=True)
@@ -219,9 +217,9 @@ def _checked_result(stored: Mapping[str, Any], spec: RunSpec) -> RunResult:
     result, task = from_plain(RunResult, stored), TASKS[spec.dataset.name]
     if result.status not in ("finished", "diverged", "stopped") or result.metric != task.metric:
         raise ValueError(f"its result has status {result.status} and metric {result.metric}")
-    largest = 1.0 if task.metric == "accuracy" else _LARGEST_ERROR
+    low, high = task.metric_range
     for which, found in (("best", result.best), ("final", result.final)):
-        if found.value is not None and not 0 <= found.value <= largest:
-            expected = f"a number from 0 to {largest:g}"
+        if found.value is not None and not (math.isfinite(found.value) and low <= found.value <= high):
+            expected = f"a number from {low:g} to {high:g}"
             raise invalid(f"result: {which} {task.metric}", expected, found.value, _RUN_AGAIN)
     return result

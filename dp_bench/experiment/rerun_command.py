@@ -41,8 +41,8 @@ def _departures(spec: RunSpec) -> Iterator[tuple[str, Any]]:
     """Every other choice that differs from its default, or may differ from what the profile sets."""
     default = Config()
     groups: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-        "dataset": (asdict(spec.dataset), asdict(default.dataset)),
-        "model": (asdict(spec.model), asdict(default.model)),
+        "dataset": (asdict(spec.dataset), asdict(type(spec.dataset)())),
+        "model": (asdict(spec.model), asdict(type(spec.model)())),
         "strategy": (spec.hyperparameters, asdict(strategy_schema(spec.strategy)())),
         "privacy": (asdict(spec.privacy) if spec.privacy else {}, asdict(default.privacy)),
         "grid": (asdict(spec.grid), asdict(default.grid)),
@@ -60,7 +60,9 @@ def _departures(spec: RunSpec) -> Iterator[tuple[str, Any]]:
             key = f"{group}.{name}"
             always = spec.profile not in SETS_NOTHING and key in SET_BY_PROFILES
             if key not in said and (always or value != theirs.get(name)):
-                yield from _flat(key, value, theirs[name]) if name in ("also", "selection") else [(key, value)]
+                yield from (
+                    _flat(key, value, theirs[name]) if key in ("grid.also", "privacy.selection") else [(key, value)]
+                )
     if spec.source.kind == "stand-in":
         yield "dataset.stand_in", True
     if spec.seeding != default.seed:

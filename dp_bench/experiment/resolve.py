@@ -133,8 +133,8 @@ def variant(config: Config, source: Source) -> str:
     strategy = STRATEGIES[config.strategy.name]
     default = Config()
     chosen = {
-        "dataset": (config.dataset, default.dataset, {"name", "stand_in"}),
-        "model": (config.model, default.model, set()),
+        "dataset": (config.dataset, type(config.dataset)(), {"name", "stand_in"}),
+        "model": (config.model, type(config.model)(), set()),
         "strategy": (config.strategy, type(config.strategy)(), {"name", *strategy.swept}),
         "grid": (config.grid, default.grid, {"k"} if strategy.private else {"k", "times"}),
         "train": (config.train, default.train, set()),

@@ -17,7 +17,9 @@ from dp_bench.experiment.config import (
     ModelConfig,
     PrivacyConfig,
     TrainConfig,
+    dataset_schema,
     default_sampling,
+    model_schema,
     task_options,
 )
 from dp_bench.files.from_json import from_plain
@@ -154,11 +156,13 @@ class RunSpec:
         """
         protocol = stored["protocol"]
         _know(STRATEGIES, protocol["strategy"], protocol.get("strategy_path", ""))
+        schemas: dict[str, type] = {}
         if isinstance(dataset := protocol["dataset"], Mapping):  # of another shape, it is refused below
-            _know(TASKS, dataset["name"], protocol.get("task_path", ""))
+            _know(TASKS, name := dataset["name"], protocol.get("task_path", ""))
+            schemas = {"dataset": dataset_schema(name), "model": model_schema(name)}
         code = {name: stored[name] for name in _CODE if name in stored}
         source = {"where": "", **protocol["source"]}
-        return from_plain(cls, {**protocol, "source": source, "machine": stored["machine"], **code})
+        return from_plain(cls, {**protocol, "source": source, "machine": stored["machine"], **code}, schemas)
 
     def digest(self) -> str:
         return digest_of(self.protocol())

@@ -11,8 +11,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from dp_bench.errors import invalid, unknown
 from dp_bench.experiment.config import (
+    BUILT_IN_OPTIONS,
     Config,
     SelectionConfig,
+    dataset_schema,
+    declared_options,
     default_sampling,
     known_keys,
     strategy_schema,
@@ -86,7 +89,7 @@ def check(config: Config) -> None:
     }.items():
         if not 0 < value < math.inf:
             raise invalid(key, "a positive number", value, f"leave {key} out for the default")
-    TASKS[config.dataset.name].check(task_options(config.dataset, config.model))
+    _check_task_options(config)
     if config.threads > _MOST_THREADS:
         raise invalid("threads", f"at most {_MOST_THREADS}", config.threads, "one per core is plenty")
     if config.micro_batch is not None and config.micro_batch > _MOST_EXAMPLES:
@@ -121,6 +124,21 @@ def check(config: Config) -> None:
         raise invalid("privacy.delta", "a number between 0 and 1", config.privacy.delta, "set it, for example, to 1e-5")
     if not config.privacy.epsilon > 0:
         raise invalid("privacy.epsilon", "a positive number", config.privacy.epsilon, "set it, for example, to 3")
+
+
+def _check_task_options(config: Config) -> None:
+    """Refuse options that the chosen task does not have: they would name another folder for the same run."""
+    name = config.dataset.name
+    if type(config.dataset) is not dataset_schema(name):
+        expected = "the name of the chosen data set"
+        raise invalid("dataset.name", expected, name, f"choose it with dataset={TASKS.word(name)}")
+    chosen = {"dataset": asdict(config.dataset), "model": asdict(config.model)}
+    for group, options in declared_options(name).items():
+        for option in sorted((chosen[group].keys() & BUILT_IN_OPTIONS.keys()) - options.keys()):
+            if (value := chosen[group][option]) != (default := BUILT_IN_OPTIONS[option]):
+                expected = f"its default {default} with dataset={name}, which has no such option"
+                raise invalid(f"{group}.{option}", expected, value, "leave it out")
+    TASKS[name].check(task_options(config.dataset, config.model))
 
 
 def _check_sampling(config: Config) -> None:

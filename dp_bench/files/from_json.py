@@ -10,12 +10,15 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
-def from_plain(declared: type[T], plain: Any) -> T:
+def from_plain(declared: type[T], plain: Any, narrower: Mapping[str, type] | None = None) -> T:
     """An instance of the dataclass `declared`. Numbers stay as they are stored: an int is not made a float.
 
     A key that is missing takes its default, as in files from before there was such a key. Raises ValueError for a
-    missing key without a default, for an unknown key and for a value of another type.
+    missing key without a default, for an unknown key and for a value of another type. `narrower` gives subclasses to
+    take for the declared types of some of its fields.
     """
+    if narrower and isinstance(plain, dict):
+        return cast(T, _instance(declared, plain, "", narrower))
     return cast(T, _value(declared, plain, ""))
 
 
@@ -39,8 +42,9 @@ def _value(declared: Any, plain: Any, key: str) -> Any:
     )
 
 
-def _instance(declared: Any, plain: dict[str, Any], key: str) -> Any:
+def _instance(declared: Any, plain: dict[str, Any], key: str, narrower: Mapping[str, type] | None = None) -> Any:
     hints, required = _fields(declared)
+    hints = {**hints, **(narrower or {})}
     if unknown := plain.keys() - hints.keys():
         raise ValueError(f"{f'{key}.{min(unknown)}'.lstrip('.')}: unknown to this version")
     if missing := required - plain.keys():

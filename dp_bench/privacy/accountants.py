@@ -17,6 +17,7 @@ from typing import Any
 from dp_bench.errors import invalid, unknown
 from dp_bench.privacy.conversion import smallest_epsilon
 
+RDP = "rdp"  # the default: the quickest, of which every bound here is made
 POISSON, FIXED_SIZE = "poisson", "fixed_size"  # how batches are drawn: train.sampling
 SAMPLINGS = (POISSON, FIXED_SIZE)
 
@@ -240,7 +241,7 @@ def _within_limits(name: str, noise_multiplier: float, sampling: Sampling, spent
 ACCOUNTANTS = {
     accountant.name: accountant
     for accountant in (
-        Accountant("rdp", POISSON, True, _rdp, quick=True, counts_selection=True),
+        Accountant(RDP, POISSON, True, _rdp, quick=True, counts_selection=True),
         Accountant("pld", POISSON, True, _pld),
         Accountant("prv", POISSON, True, _prv, library="opacus", light=False),
         Accountant("rdp_wor", FIXED_SIZE, False, _rdp_wor),

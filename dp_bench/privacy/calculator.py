@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dp_bench.files.cached import cached
-from dp_bench.privacy.accountants import ACCOUNTANTS
+from dp_bench.privacy.accountants import ACCOUNTANTS, RDP
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, steps_of
@@ -83,7 +83,7 @@ def table(question: Question) -> list[Row]:
     """One row for each allocator and accountant. Cached as a whole: accounting takes seconds to import alone."""
     chosen = ways(question)
     key = {
-        **calculation("rdp"),
+        **calculation(RDP),
         **{name: str(value) for name, value in asdict(question).items()},
         "ways": ", ".join(f"{way.name} {way.accountant}" for way in chosen),
     }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from dp_bench.errors import invalid
 from dp_bench.files.cached import cached
-from dp_bench.privacy.accountants import accountant_of
+from dp_bench.privacy.accountants import RDP, accountant_of
 from dp_bench.privacy.accounting import (
     ACCOUNTANTS,
     NOISE_TAIL,
@@ -214,7 +214,7 @@ def calculation(accountant: str) -> dict[str, str | int]:
 
 def _far_above(budget: Budget, noise_multiplier: float, sampling: Sampling, compositions: int) -> bool:
     """Whether RDP finds so much more than the budget that no accountant would find less than the budget."""
-    return epsilon("rdp", noise_multiplier, sampling, compositions, budget.delta) > 3 * budget.epsilon + 1
+    return epsilon(RDP, noise_multiplier, sampling, compositions, budget.delta) > 3 * budget.epsilon + 1
 
 
 def _smallest_multiplier(unpriced: Allocation, spent: Callable[[float], float]) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from dp_bench.errors import UserError, command_parser, invalid, unknown
+from dp_bench.privacy.accountants import RDP
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.calculator import ASKED, Question, lines, recommendation, table
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(_finite(found), indent=1))
         return 0
     print("\n".join(lines(question, rows)))
-    for text in warnings_for(Budget(1.0, question.delta, "rdp"), question.sampling):
+    for text in warnings_for(Budget(1.0, question.delta, RDP), question.sampling):
         print(f"warning: {text}")
     return 0
 

@@ -4,13 +4,13 @@ import itertools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from dp_bench.errors import invalid
+from dp_bench.experiment.config import chosen_options
 from dp_bench.experiment.record import RunRecord
 from dp_bench.files.names import no_formula, one_line
 from dp_bench.report.collect import collect
@@ -24,10 +24,10 @@ def load_results(folder: str | Path = "runs", profile: str | None = None) -> pd.
     """Every run under `folder`, one row per run: of one profile, or of all of them.
 
     Columns are named as on the command line where there is such a key: `dataset`, `strategy`, `seed`, and every
-    hyperparameter as `strategy.lr` (NaN where a strategy has none of that name). `best` and `final` are the test
-    metric `metric` at its best evaluation and at the last one; `status` is finished, diverged or unfinished.
-    `epsilon` is the budget of the run's whole grid, infinite without privacy; what it guarantees, or that it is none,
-    stands in `guarantee`. What cannot be read is left out, with a warning.
+    hyperparameter as `strategy.lr` and option of a task as `dataset.words` (NaN where a strategy or task has none of
+    that name). `best` and `final` are the test metric `metric` at its best evaluation and at the last one; `status` is
+    finished, diverged or unfinished. `epsilon` is the budget of the run's whole grid, infinite without privacy; what it
+    guarantees, or that it is none, stands in `guarantee`. What cannot be read is left out, with a warning.
 
     >>> results = load_results("runs", profile="paper")  # doctest: +SKIP
     >>> results[results.status == "finished"].groupby(["dataset", "strategy", "epsilon"]).best.max()  # doctest: +SKIP
@@ -141,9 +141,8 @@ def _row(run: RunRecord, guarantee: str) -> tuple[dict[str, Any], dict[str, Any]
         "seconds": origin.seconds,
         "finished": origin.finished,
     }
-    model = {"words": spec.dataset.words, **asdict(spec.model)}
-    groups = {"strategy": spec.hyperparameters, "model": model, "version": origin.versions}
-    return columns, _flat(groups)
+    options = chosen_options(spec.dataset, spec.model)
+    return columns, _flat({"strategy": spec.hyperparameters, **options, "version": origin.versions})
 
 
 def _flat(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

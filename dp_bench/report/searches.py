@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dp_bench.paper.readings import SOUND, Reading
+from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION
 from dp_bench.report.collect import Collection
 from dp_bench.report.readings import results_of
 from dp_bench.report.resampling import winner_of
@@ -14,9 +15,9 @@ from dp_bench.tasks import TASKS
 
 # What a variant says of an allocator. Selection is known from pools: a search by itself tells nothing but its winner.
 ALLOCATORS: dict[str, Reading] = {
-    "composition": SOUND,
-    "halving": frozenset({"privacy.allocator=halving"}),
-    "selection": frozenset({"privacy.allocator=selection", "privacy.selection.pool=True"}),
+    COMPOSITION: SOUND,
+    HALVING: frozenset({f"privacy.allocator={HALVING}"}),
+    SELECTION: frozenset({f"privacy.allocator={SELECTION}", "privacy.selection.pool=True"}),
 }
 
 
@@ -53,7 +54,7 @@ def searches(collection: Collection) -> list[Searched]:
         for key, grid in results.items():
             if grid.private and grid.searched and (one := _found(grid)) is not None:
                 found.setdefault(key, {})[name] = one
-    beyond = {_place(key) for key, by in found.items() if by.keys() - {"composition"} or key.strategy not in PUBLISHED}
+    beyond = {_place(key) for key, by in found.items() if by.keys() - {COMPOSITION} or key.strategy not in PUBLISHED}
     order = {name: i for names in (TASKS, STRATEGIES) for i, name in enumerate(names)}
     keys = sorted(
         (key for key in found if _place(key) in beyond),

@@ -1,5 +1,6 @@
 """What a step costs on this machine: the fastest of several, kept, and good enough for an ETA."""
 
+import json
 import os
 import platform
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dp_bench.experiment.config import chosen_options
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.files.cached import cached
 from dp_bench.tasks import TASKS
@@ -16,22 +18,25 @@ if TYPE_CHECKING:
 
 _FORMAT = 4  # raise it when a step gets faster or is measured in another way: what was cached is then not read
 _SECONDS = 0.5  # a step or an evaluation is repeated until so much was measured, and twice at least
-_known: dict[tuple[str, int, int, int], dict[str, float]] = {}
+_known: dict[str, dict[str, float]] = {}
 
 
 def seconds(spec: RunSpec) -> float:
     """About how long a run takes with one thread: its steps and its evaluations."""
-    key = (spec.dataset.name, spec.dataset.words, spec.train.batch_size, spec.machine.micro_batch)
-    if key not in _known:
-        names = ("dataset", "words", "batch_size", "micro_batch")
-        machine = f"{platform.node()} {platform.machine()} {os.cpu_count()}"
-        _known[key] = cached(
-            "cost",
-            {"format": _FORMAT, **dict(zip(names, key, strict=True)), "machine": machine},
-            lambda: _measure(spec),
-        )
+    key: dict[str, str | int] = {
+        "format": _FORMAT,
+        "dataset": spec.dataset.name,
+        "code": spec.task_code,
+        "options": json.dumps(chosen_options(spec.dataset, spec.model)),
+        "batch_size": spec.train.batch_size,
+        "micro_batch": spec.machine.micro_batch,
+        "machine": f"{platform.node()} {platform.machine()} {os.cpu_count()}",
+    }
+    name = json.dumps(key)
+    if name not in _known:
+        _known[name] = cached("cost", key, lambda: _measure(spec))
     evaluations = spec.steps // spec.train.evaluate_every + 2
-    return spec.steps * _known[key]["step"] + evaluations * _known[key]["tested"] * spec.source.test_rows
+    return spec.steps * _known[name]["step"] + evaluations * _known[name]["tested"] * spec.source.test_rows
 
 
 def _measure(spec: RunSpec) -> dict[str, float]:

@@ -45,16 +45,19 @@ class Task(ABC):
     name: ClassVar[str]
     title: ClassVar[str]  # in print
     collections: tuple[Collection, ...]  # its files, the texts or images first
-    data_options: ClassVar[Options] = {}  # dataset.* keys that the arrays depend on, and the paper's values
+    # dataset.* keys that the arrays depend on, and model.* keys that the model does, each with its default (a built-in
+    # task's is the paper's value): true or false, a number or text.
+    data_options: ClassVar[Options] = {}
+    model_options: ClassVar[Options] = {}
     classes: ClassVar[int | None]  # None: the inputs themselves are the targets
 
     model: ClassVar[str]
     model_title: ClassVar[str]  # in print
-    model_options: ClassVar[Options] = {}  # model.* keys that the model depends on, and the paper's values
     published_size: ClassVar[int | None] = None  # parameters of the model, as the paper prints it
 
     metric: ClassVar[str]
     higher_is_better: ClassVar[bool]
+    metric_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # a stored value outside is damaged
     scale: ClassVar[float]  # the metric is multiplied by it to be printed
     metric_column: ClassVar[str]  # the heading of a column of metrics
     metric_axis: ClassVar[str]  # the label of a figure's axis
@@ -93,6 +96,11 @@ class Task(ABC):
     def rows(self, versions: Mapping[str, Version]) -> tuple[int, int]:
         """How many training and test rows there are in files of these versions, by role."""
         return versions["train"].rows, versions["test"].rows
+
+    def official_rows(self) -> tuple[int, int]:
+        """How many there are in the official files."""
+        files = [item for collection in self.collections for item in collection.files.items()]
+        return self.rows({role: file.versions[0] for role, file in files})
 
     def check(self, options: Options) -> None:  # noqa: B027
         """Raise UserError for options that are out of range."""
@@ -148,6 +156,7 @@ class Classification(Task):
 
     metric = "accuracy"
     higher_is_better = True
+    metric_range = (0, 1)
     scale = 100
     metric_column = "acc"
     metric_axis = "test accuracy (%)"
@@ -168,6 +177,7 @@ class Reconstruction(Task):
     classes = None
     metric = "mse"
     higher_is_better = False
+    metric_range = (0, math.inf)
     scale = 100
     metric_column = "mse ×10²"
     metric_axis = "test mean squared error ×10²"

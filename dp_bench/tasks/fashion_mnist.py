@@ -39,6 +39,7 @@ class FashionMnist(Images, Reconstruction):
     model_title = "AutoEncoder"
     model_options: ClassVar[Options] = {"autoencoder_padding": 0}
     published_size = 48_705
+    metric_range = (0, 1)  # of pixels and outputs in [0, 1]
     epsilons = (1, 2, 3, 4)
     step_cost = 100
 

@@ -135,15 +135,14 @@ def test_every_strategys_file_says_its_hyperparameters_and_what_it_sweeps(name: 
 @pytest.mark.parametrize("name", shipped("dataset"))
 def test_every_data_sets_file_says_its_protocol(name: str) -> None:
     chosen, task = composed(f"dataset={name}", "strategy.lr=0.316"), TASKS[name]
-    files = [file for collection in task.collections for file in collection.files.items()]
-    rows = {role: version.rows for role, file in files for version in file.versions if version.kind == "complete"}
-    steps = round(chosen.train.epochs * rows["train"] / chosen.train.batch_size)
+    train, test = task.official_rows()
+    steps = round(chosen.train.epochs * train / chosen.train.batch_size)
     parameters = sum(p.numel() for p in task.build(config.task_options(chosen.dataset, chosen.model)).parameters())
     text = (CONF / "dataset" / f"{name}.yaml").read_text()
     assert text.startswith(f"# {task.title}: ")
     for line in (
         f"#   model:    {task.model_title}, {parameters:,} parameters",
-        f"#   rows:     {rows['train']:,} training, {rows['test']:,} test",
+        f"#   rows:     {train:,} training, {test:,} test",
         f"#   batches:  {chosen.train.batch_size} rows on average (train.batch_size)",
         f"#   epochs:   {chosen.train.epochs:g}, which is {steps:,} steps (train.epochs)",
         f"#   budgets:  epsilon {', '.join(f'{e:g}' for e in task.epsilons)} per grid, delta {chosen.privacy.delta:g} "

@@ -346,6 +346,14 @@ BAD = {
     "no data": (["strategy=online", "dataset.stand_in=true,false"], "DP_BENCH_DATA"),
     "a seed twice": (["strategy=online", "seeds=[0],[1,1]"], "seeds"),
     "more rows than there are": (["strategy=online", "dataset.limit=2000,10000000"], "10000000"),
+    "words of images": (
+        ["strategy=online", "dataset=mnist", "dataset.words=7"],
+        "dataset.words: expected its default 25 with dataset=mnist, which has no such option, got 7; leave it out",
+    ),
+    "an autoencoder's option": (
+        ["strategy=online", "dataset=mnist,fashion_mnist", "model.autoencoder_padding=1"],
+        "model.autoencoder_padding: expected its default 0 with dataset=mnist, which has no such option, got 1",
+    ),
     "no words": (["strategy=online", "dataset.words=25,0"], "dataset.words: expected 1 to 64, got 0"),
     "too many words": (["strategy=online", "dataset.words=25,65"], "dataset.words: expected 1 to 64, got 65"),
     "no device": (["strategy=online", "device=cuda"], "device: expected a CUDA device"),

@@ -26,6 +26,7 @@ from dp_bench.experiment.store import RunFolder, read_stored
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.calibration import Allocation, Budget
+from dp_bench.tasks import TASKS
 
 PACKAGE = Path(dp_bench.__file__).parent
 REFERENCE = PACKAGE.parent / "reports" / "reference" / "runs"
@@ -258,3 +259,36 @@ def test_runs_from_before_checksums_of_code_stay_valid(tmp_path: Path) -> None:
         RunFolder(tmp_path, asked).check_spec()
     with pytest.raises(UserError, match="expected strategy_code = bbb"):
         RunFolder(tmp_path, changed).check_spec()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "declared", "value", "allowed"),
+    [
+        ("mnist", (-math.inf, math.inf), -3.5, "any finite number, as of a log-likelihood"),
+        ("mnist", (-math.inf, math.inf), math.inf, None),
+        ("mnist", (0, 1), -3.5, None),
+        ("fashion_mnist", (0, 1), 1.5, None),
+    ],
+)
+def test_a_metric_is_in_the_range_that_its_task_declares(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dataset: str,
+    declared: tuple[float, float],
+    value: float,
+    allowed: str | None,
+) -> None:
+    if dataset == "mnist":
+        monkeypatch.setattr(type(TASKS["mnist"]), "metric_range", declared)
+    spec = synthetic_spec(dataset, epsilon=3.0, lr=0.3162)
+    write_run(tmp_path, spec, [0.1, 0.5])
+    stored = read_stored(tmp_path, str(spec.folder))
+    assert stored.result is not None
+    assert TASKS[dataset].metric_range == declared
+    result = {**stored.result, "best": {"step": 0, "value": value}}
+    if allowed:
+        record_of(dataclasses.replace(stored, result=result))
+    else:
+        low, high = declared
+        with pytest.raises(UserError, match=f"expected a number from {low:g} to {high:g}, got {value}"):
+            record_of(dataclasses.replace(stored, result=result))

@@ -91,7 +91,7 @@ def test_ag_news_is_trained_in_full_where_it_can_be_had(monkeypatch: pytest.Monk
     monkeypatch.setenv("DP_BENCH_OFFLINE", "1")
     monkeypatch.setenv("DP_BENCH_DATA", "/nowhere")
     monkeypatch.setenv("DP_BENCH_CACHE", "/nowhere")
-    assert reproduce._ag_news() is None
+    assert reproduce._source() is None
     assert "ag_news" in TASKS
 
 

@@ -96,18 +96,3 @@ def test_the_papers_options_are_the_configurations_defaults() -> None:
     read = {key for task in TASKS.values() for key in (*task.data_options, *task.model_options)}
     everywhere = {"name", "limit", "emulate_size", "stand_in"}
     assert read | everywhere == {key for group in defaults.values() for key in group}, "a key that no task reads"
-
-
-def test_nothing_else_asks_for_a_data_set_by_name() -> None:
-    """Names stand in the tasks' own files, in examples of commands, in what the paper published, in audited cases."""
-    package = Path(__file__).parents[2] / "dp_bench"
-    allowed = {package / "cli.py", package / "data/command.py", package / "report/scorecard.py"}
-    allowed |= {package / "report/reproduce.py"}  # which of them are trained within a quarter of an hour
-    allowed |= {
-        *(package / "tasks").glob("*.py"),
-        *(package / "paper").glob("*.py"),
-        *(package / "testing").glob("*.py"),
-    }
-    for path in sorted(set(package.rglob("*.py")) - allowed):
-        found = [name for name in TASKS if f'"{name}"' in path.read_text()]
-        assert not found, f"{path.relative_to(package)} asks for {found}"

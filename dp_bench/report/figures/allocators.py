@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from dp_bench.privacy.accountants import RDP
 from dp_bench.privacy.accounting import exact
 from dp_bench.privacy.allocation import Allocation, Budget
-from dp_bench.privacy.allocators import rungs_of
+from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
 from dp_bench.privacy.calibration import allocate
 from dp_bench.privacy.selection import Trials
 from dp_bench.report import names
@@ -24,16 +25,16 @@ def allocators(accounts: Sequence[Account], dataset: str) -> Chart | None:
         return None
     account = min(mine, key=lambda account: account.grid.key.epsilon)
     allocation, every = account.allocation, account.grid.spec.train.evaluate_every
-    budget = Budget(allocation.budget.epsilon, allocation.budget.delta, "rdp")
+    budget = Budget(allocation.budget.epsilon, allocation.budget.delta, RDP)
     lines: dict[str, list[Allocation]] = {
-        name: [] for name in ("composition", "halving", *(f"selection, {name}" for name in _SELECTED))
+        name: [] for name in (COMPOSITION, HALVING, *(f"{SELECTION}, {name}" for name in _SELECTED))
     }
     for n in _CANDIDATES:
         size = (budget, allocation.sampling, n, allocation.steps)
-        lines["composition"].append(allocate(*size))
-        lines["halving"].append(allocate(*size, rungs_of(n, allocation.steps, every)))
+        lines[COMPOSITION].append(allocate(*size))
+        lines[HALVING].append(allocate(*size, rungs_of(n, allocation.steps, every)))
         for name in _SELECTED:
-            lines[f"selection, {name}"].append(allocate(*size, trials=Trials(name, n)))
+            lines[f"{SELECTION}, {name}"].append(allocate(*size, trials=Trials(name, n)))
     series = [
         Series(name, tuple(map(float, _CANDIDATES)), _multipliers(found), look=f"epsilon{i}", named_at_end=True)
         for i, (name, found) in enumerate(lines.items())

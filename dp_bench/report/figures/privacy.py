@@ -8,6 +8,8 @@ from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.privacy_page import Account, online_frontier
+from dp_bench.strategies import STRATEGIES
+from dp_bench.strategies.online import Online
 
 
 @shown("Privacy", 10)
@@ -65,7 +67,7 @@ def _markers(accounts: Sequence[Account], together: Sequence[Sequence[str]]) -> 
 @shown("Privacy", 20)
 def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
     """The Pareto frontiers of ν_g and ν_q with the points that Online uses, one panel per k."""
-    mine = [a for a in accounts if a.grid.key.dataset == dataset and set(a.split) == {"gradient", "direction"}]
+    mine = [a for a in accounts if a.grid.key.dataset == dataset and STRATEGIES[a.grid.key.strategy] is Online]
     panels = []
     for k in sorted({account.grid.key.k for account in mine}):
         series = []

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from dp_bench.privacy.allocators import SELECTION
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
 from dp_bench.report.searches import ALLOCATORS, Found, Searched, searches
 from dp_bench.report.table import Column, Table, printed
 
-_POOL = "selection"
 _WHOLE = "Grids of which every point was run; mean and standard deviation over the seeds of the best point."
 _WINNERS = "Selection: the expected winner of a search, and the interval of 95 % of winners, from a pool of runs."
 
@@ -29,14 +29,14 @@ def beyond_table(collection: Collection) -> Table | None:
             *(column for name in used for column in _columns(name)),
         ),
         [_row(row, used) for row in rows],
-        notes=(_WHOLE, *([_WINNERS] if _POOL in used else [])),
+        notes=(_WHOLE, *([_WINNERS] if SELECTION in used else [])),
         grids=[row.grids for row in rows],
     )
 
 
 def _columns(name: str) -> tuple[Column, ...]:
-    value = Column("winner", "interval", name) if name == _POOL else Column("metric", "mean and sd", name)
-    expected = (Column("expected", "metric", name),) if name == _POOL else ()
+    value = Column("winner", "interval", name) if name == SELECTION else Column("metric", "mean and sd", name)
+    expected = (Column("expected", "metric", name),) if name == SELECTION else ()
     return (Column("ν", "number", name), *expected, value)
 
 
@@ -52,7 +52,7 @@ def _cells(name: str, dataset: str, found: Found | None) -> tuple[Any, ...]:
     if found is None:
         return (None,) * len(_columns(name))
     nu, mean = f"{found.noise_multiplier:.3f}", printed(dataset, found.mean)
-    if name == _POOL:
+    if name == SELECTION:
         return nu, mean, (printed(dataset, found.low), printed(dataset, found.high))
     sd = found.grid.best.sd() if found.grid.best else None
     return nu, (mean, printed(dataset, sd))

@@ -1,11 +1,12 @@
 """scikit-learn's digits: 1,797 images of 8 x 8 pixels, which come with the library, and a small network."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dp_bench.data import Arrays, Collection, File, Found, Rows, Version
+from dp_bench.errors import invalid
 from dp_bench.tasks import Classification
 from dp_bench.tasks.base import Options
 
@@ -30,8 +31,13 @@ class Digits(Classification):
     classes = 10
     model = "perceptron"
     model_title = "Perceptron"
+    model_options: ClassVar[Options] = {"hidden": 32}  # model.hidden=16 on the command line, charged if it is swept
     epsilons = (3, 9)
     synthetic_rows = (_IMAGES - _TEST, _TEST)
+
+    def check(self, options: Options) -> None:
+        if options["hidden"] < 1:
+            raise invalid("model.hidden", "a positive number", options["hidden"], "leave it out for the default")
 
     def shape(self, options: Options) -> tuple[int, ...]:
         return (64,)
@@ -47,4 +53,5 @@ class Digits(Classification):
     def build(self, options: Options) -> "nn.Sequential":
         from torch import nn
 
-        return nn.Sequential(nn.Linear(64, 32), nn.LeakyReLU(), nn.Linear(32, self.classes))
+        hidden = options["hidden"]
+        return nn.Sequential(nn.Linear(64, hidden), nn.LeakyReLU(), nn.Linear(hidden, self.classes))
