@@ -5,24 +5,23 @@ folder. A line holds spec, result, metrics and provenance, from which the files 
 for byte; checkpoints, models and locks are not kept.
 """
 
-import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from dp_bench.errors import JobsFailed, UserError, command_parser, invalid
-from dp_bench.experiment.record import FOREIGN, Stored, record_of
+from dp_bench.experiment.record import Stored, record_of
 from dp_bench.experiment.selected import RELEASED_NOTHING, copy_nothing
 from dp_bench.experiment.store import is_finished, read_stored
 from dp_bench.experiment.trade_off_store import TRADE_OFF_DATA, TRADE_OFF_FACTS, read_trade_off, write_trade_off
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
-from dp_bench.files.checksummed import checksummed_line, read_checksummed_line
-from dp_bench.files.from_json import from_plain
+from dp_bench.files.checksummed import checksummed_line, without_checksum
+from dp_bench.files.from_json import FOREIGN, from_plain
 from dp_bench.files.names import one_line
 
 # variant / dataset / strategy / k / epsilon / point / seed
@@ -92,7 +91,7 @@ def read_archive(root: Path, name: str) -> Iterator[Stored | Skipped]:
         return
     for number, line in enumerate(content.splitlines(), 1):
         try:
-            yield from_plain(Stored, read_checksummed_line(line))
+            yield from_plain(Stored, without_checksum(line))
         except FOREIGN as error:
             yield Skipped(f"{name}, line {number}", f"damaged: {error}; archive the run again, or restore the file")
 
@@ -122,7 +121,7 @@ def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool =
     """
     outcome = Outcome()
     system.make_folder(target)
-    with _locked(target):
+    with system.locked_folder(target, wait=True):
         for profile in profiles:
             tree = walk(source, profile)
             outcome.skipped += tree.skipped
@@ -141,30 +140,23 @@ def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool =
     return outcome
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with system.opened_folder(folder) as descriptor:
-        system.lock(descriptor, folder, wait=True)
-        yield
-
-
 def _finished(root: Path, tree: Tree, outcome: Outcome) -> Iterator[Stored]:
     for name in tree.archives:
         for found in read_archive(root, name):
             if isinstance(found, Skipped):
                 outcome.skipped.append(found)
             else:
-                yield from _whole(found.folder, lambda found=found: found, outcome)  # type: ignore[misc]
+                yield from _whole(root, found.folder, outcome, found)
     for folder in tree.folders:
         if is_finished(root, folder):
-            yield from _whole(folder, lambda folder=folder: read_stored(root, folder), outcome)  # type: ignore[misc]
+            yield from _whole(root, folder, outcome)
         else:
             outcome.unfinished += 1
 
 
-def _whole(folder: str, read: Callable[[], Stored], outcome: Outcome) -> Iterator[Stored]:
+def _whole(root: Path, folder: str, outcome: Outcome, archived: Stored | None = None) -> Iterator[Stored]:
     try:
-        stored = read()
+        stored = archived or read_stored(root, folder)
         record_of(stored)
     except (UserError, OSError, *FOREIGN) as error:
         outcome.skipped.append(Skipped(folder, str(error)))
@@ -179,7 +171,7 @@ def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome
         line = there.get(run.folder)
         if line is None:
             outcome.added += 1
-        elif from_plain(Stored, read_checksummed_line(line)).same_run(run):
+        elif from_plain(Stored, without_checksum(line)).same_run(run):
             outcome.kept += 1
             continue
         elif replace and not _is_secure(run):
@@ -189,7 +181,7 @@ def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome
             continue
         there[run.folder] = checksummed_line(asdict(run))
         damaged.pop(run.folder, None)
-    for left_by_a_killed_writer in (root / name).parent.glob(f".{Path(name).name}.*.tmp"):
+    for left_by_a_killed_writer in system.temporaries((root / name).parent, Path(name).name):
         system.remove(left_by_a_killed_writer)  # no other process writes here: the target is locked
     if outcome.added + outcome.replaced > before:
         write_atomically(root / name, b"".join([*(there[f] for f in sorted(there)), *damaged.values()]))

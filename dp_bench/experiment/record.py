@@ -9,12 +9,10 @@ from typing import Any
 
 from dp_bench.errors import invalid
 from dp_bench.experiment.spec import RunSpec, check_folder, digest_of
-from dp_bench.files.from_json import from_plain
+from dp_bench.files.from_json import FOREIGN, from_plain
 from dp_bench.privacy.guarantee import LAST_WITH_FLOAT32_SUMS
 from dp_bench.tasks import TASKS
 
-# What looking into JSON of another shape raises.
-FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 _RUN_AGAIN = "delete the folder to run it again"
 # Of pixels in [0, 1], and far above anything that a run could have stored.
 _LARGEST_ERROR = 1e6

@@ -81,9 +81,9 @@ class SelectedGrid:
 
         The lock is on the store's folder: a lock file would say when the search began.
         """
-        with system.opened_folder(self._root) as descriptor:
+        with contextlib.ExitStack() as held:
             try:
-                system.lock(descriptor, self._root, wait=wait)
+                held.enter_context(system.locked_folder(self._root, wait=wait))
             except BlockingIOError:
                 yield False
                 return

@@ -1,6 +1,5 @@
 """What a run is: everything its result depends on. No torch: planning makes thousands of these."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from dp_bench.experiment.config import (
     default_sampling,
     task_options,
 )
+from dp_bench.files.checksummed import json_digest
 from dp_bench.files.from_json import from_plain
 from dp_bench.files.names import NAME, is_plain, short
 from dp_bench.privacy.allocators import COMPOSITION, SELECTION
@@ -185,7 +185,7 @@ def comparable(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 def digest_of(protocol: Mapping[str, Any]) -> str:
     """What tells protocols apart, also those that other versions stored."""
-    return hashlib.sha256(json.dumps(comparable(protocol), sort_keys=True).encode()).hexdigest()
+    return json_digest(comparable(protocol))
 
 
 def _know(registry: Registry[Any], name: str, path: str) -> None:

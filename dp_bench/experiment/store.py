@@ -12,12 +12,12 @@ from typing import Any
 
 from dp_bench.errors import DamagedFile, UserError, invalid
 from dp_bench.experiment import checkpoint
-from dp_bench.experiment.record import FOREIGN, RunResult, Stored, check_steps
+from dp_bench.experiment.record import RunResult, Stored, check_steps
 from dp_bench.experiment.spec import RunSpec, comparable
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
 from dp_bench.files.checksummed import as_json, read_checksummed, write_checksummed
-from dp_bench.files.from_json import from_plain
+from dp_bench.files.from_json import FOREIGN, from_plain
 
 _SPEC, _RESULT, _METRICS, _PROVENANCE = "spec.json", "result.json", "metrics.csv", "provenance.json"
 _CHECKPOINT, _LOCK = "checkpoint.pt", ".lock"
@@ -56,7 +56,7 @@ class RunFolder:
                 yield False
                 return
             system.touch(lock, path)  # `started` tells by this that a process began, or began again
-            for left_by_a_killed_writer in self.path.glob(".*.tmp"):
+            for left_by_a_killed_writer in system.temporaries(self.path):
                 system.remove(left_by_a_killed_writer)
             yield True
 
@@ -170,7 +170,7 @@ class RunFolder:
 
     def tidy(self) -> None:
         """Remove what a run that was killed at its very end left: with seed=secure, its key must not stay."""
-        if (self.path / _CHECKPOINT).exists() or any(self.path.glob(".*.tmp")):
+        if (self.path / _CHECKPOINT).exists() or system.temporaries(self.path):
             with self.claimed() as ours:  # which removes what was half written
                 if ours:
                     self.drop_checkpoint()
@@ -236,7 +236,7 @@ def has_begun(root: Path, folder: str) -> bool:
 def _provenance(path: Path) -> Any:
     try:
         return json.loads(system.read(path / _PROVENANCE, follow=False))
-    except (FileNotFoundError, RecursionError, *FOREIGN):
+    except (FileNotFoundError, *FOREIGN):
         return None
 
 

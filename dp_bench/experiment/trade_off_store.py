@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench.errors import invalid
+from dp_bench.experiment.spec import RunSpec
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 
 TRADE_OFF_DATA, TRADE_OFF_FACTS = "trade_off.csv", "trade_off.json"
+
+
+def trade_off_folder(root: Path, spec: RunSpec) -> Path:
+    """Where the measurement of a run's data set is kept."""
+    return root / spec.profile / "trade_off" / spec.dataset.name
 
 
 def write_trade_off(folder: Path, rows: bytes, facts: Mapping[str, Any]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from dp_bench.errors import UserError, did_you_mean, invalid
 from dp_bench.experiment.archive import Skipped, read_archive, walk
-from dp_bench.experiment.record import FOREIGN, RunRecord, Stored, record_of
+from dp_bench.experiment.record import RunRecord, Stored, record_of
 from dp_bench.experiment.store import read_stored
+from dp_bench.files.from_json import FOREIGN
 from dp_bench.report.names import plural
 from dp_bench.report.recount import believed, warned
 from dp_bench.report.trade_offs import TradeOff, trade_off_in

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from dp_bench.errors import UserError
 from dp_bench.experiment.archive import read_archive, walk
-from dp_bench.experiment.record import FOREIGN, Provenance, RunRecord, Stored, check_steps
+from dp_bench.experiment.record import Provenance, RunRecord, Stored, check_steps
 from dp_bench.experiment.selected import read_nothing
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import has_begun, read_spent
+from dp_bench.files.from_json import FOREIGN
 from dp_bench.privacy import totals
 from dp_bench.report import names
 from dp_bench.report.collect import Collection

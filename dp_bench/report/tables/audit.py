@@ -6,6 +6,7 @@ from typing import Any
 
 from dp_bench.errors import UserError
 from dp_bench.files.checksummed import read_checksummed
+from dp_bench.files.from_json import FOREIGN
 from dp_bench.report.contents import Part, shown
 from dp_bench.report.rerun_commands import short
 from dp_bench.report.table import Column, Table
@@ -23,7 +24,7 @@ def audited(root: Path) -> Part | None:
         paragraphs = [_when(content), audit.verdict, *(f"{part}: {what}" for part, what in PARTS.items()), _LIMITS]
     except FileNotFoundError:
         return None
-    except (UserError, OSError, LookupError, TypeError, ValueError, AttributeError):
+    except (UserError, OSError, *FOREIGN):
         damage = f"{FILE} is damaged or of another version, and was skipped: run dp-bench audit again."
         return Part("Audit", warnings=[damage])
     warnings = [f"REFUTED: {f.part}, {f.subject}: {f.measured}, claimed {f.claimed}." for f in audit.refuted]
