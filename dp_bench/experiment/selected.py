@@ -1,7 +1,7 @@
 """A grid that is searched by selection, as far as its store tells: what was released, and putting it there.
 
 The store gets one thing of a search, in one rename: the winner's run folder, or, where the number of trials was 0, the
-file `selection.json` in the grid's folder, which says that nothing was released. Either is the outcome of the search
+file `RELEASED_NOTHING` in the grid's folder, which says that nothing was released. Either is the outcome of the search
 and pays its whole budget, so a search that has one is never repeated. Before, there is nothing of it in the store.
 
 Nothing that is kept tells the number of trials. There is one folder whatever it was; all times in it, inside files and
@@ -22,11 +22,10 @@ from dp_bench.experiment import grid
 from dp_bench.experiment.record import RunResult, Stored
 from dp_bench.experiment.resolve import axes_of
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder, is_finished
+from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder, is_finished
 from dp_bench.files import system
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 
-RELEASED_NOTHING = "selection.json"
 _STAGING = ".selection"  # below a profile; nothing reads what begins with a dot
 _DAY = 24 * 60 * 60
 

@@ -29,6 +29,8 @@ from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS
 
 _CODE = ("strategy_code", "task_code")
+# What each part of a run's folder names: see `RunSpec.folder`.
+LEVELS = ("profile", "variant", "dataset", "strategy", "k", "eps", "point", "seed")
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,11 @@ class RunSpec:
     def build_strategy(self) -> Strategy[Any]:
         nu = self.allocation.noise_multiplier if self.allocation else 0.0
         return STRATEGIES[self.strategy](noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters)
+
+
+def part(folder: str, level: str) -> str:
+    """What the name of a folder says where no spec is at hand; "" if it does not get so far."""
+    return dict(zip(LEVELS, folder.split("/"), strict=False)).get(level, "")
 
 
 def check_folder(spec: RunSpec) -> None:

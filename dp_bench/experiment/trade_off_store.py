@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dp_bench.errors import invalid
@@ -14,9 +14,9 @@ from dp_bench.files.checksummed import read_checksummed, write_checksummed
 TRADE_OFF_DATA, TRADE_OFF_FACTS = "trade_off.csv", "trade_off.json"
 
 
-def trade_off_folder(root: Path, spec: RunSpec) -> Path:
-    """Where the measurement of a run's data set is kept."""
-    return root / spec.profile / "trade_off" / spec.dataset.name
+def trade_off_folder(spec: RunSpec) -> PurePosixPath:
+    """Where what is measured of such a run is kept."""
+    return PurePosixPath(spec.profile, "trade_off", spec.dataset.name)
 
 
 def write_trade_off(folder: Path, rows: bytes, facts: Mapping[str, Any]) -> None:

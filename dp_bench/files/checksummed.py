@@ -12,7 +12,7 @@ from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
 from dp_bench.files.from_json import FOREIGN
 
-_RUN_AGAIN = "delete its folder to run it again"
+RUN_AGAIN = "delete its folder to run it again"
 
 
 def write_checksummed(path: Path, content: Mapping[str, Any]) -> None:
@@ -27,7 +27,7 @@ def read_checksummed(path: Path) -> dict[str, Any]:
         return without_checksum(stored)
     except FOREIGN:
         expected = "a whole JSON object that fits its checksum"
-        raise invalid(str(path), expected, "other content", _RUN_AGAIN, DamagedFile) from None
+        raise invalid(str(path), expected, "other content", RUN_AGAIN, DamagedFile) from None
 
 
 def checksummed_line(content: Mapping[str, Any]) -> bytes:

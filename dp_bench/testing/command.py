@@ -13,15 +13,15 @@ from typing import Any
 
 from dp_bench.errors import command_parser
 from dp_bench.files.checksummed import write_checksummed
-from dp_bench.testing.results import Audit
+from dp_bench.testing.results import AUDIT, Audit
 
-DEFAULT = Path("runs") / "audit.json"
-_EXAMPLES = """examples:
+DEFAULT = Path("runs") / AUDIT
+_EXAMPLES = f"""examples:
   dp-bench audit --quick                             about seven minutes of one core
   dp-bench audit                                     all of it
   dp-bench audit --strategy online --out /tmp/audit.json
 
-Exit code 1 if a claim is refuted or a planted bug is missed. dp-bench report shows what runs/audit.json holds.
+Exit code 1 if a claim is refuted or a planted bug is missed. dp-bench report shows what {DEFAULT} holds.
 """
 
 

@@ -125,9 +125,9 @@ def trade_off_job(composed: DictConfig) -> Failure | None:
 def _measure_and_write(config: Config) -> None:
     spec = specs(config)[0]
     steps = _steps_within(spec)
-    folder = trade_off_folder(Path(config.runs), spec)
+    folder = Path(config.runs) / trade_off_folder(spec)
     check_device(spec.machine.device)
-    refuse_links(folder, depth=3)
+    refuse_links(folder, len(trade_off_folder(spec).parts))
     system.check_writable(folder)  # now, not after minutes of training
     dataset = TASKS[spec.dataset.name].load(spec.task_options)
     if not config.quiet:
