@@ -80,6 +80,11 @@ def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
     return [replace(first, seed=seed) for seed in config.seeds]
 
 
+def candidates(spec: RunSpec) -> list[RunSpec]:
+    """The run at every point of its grid, in the fixed order of the grid."""
+    return [spec.at(point) for point in grid.points(axes_of(spec.strategy, spec.grid))]
+
+
 def trials_of(privacy: PrivacyConfig, candidates: int) -> Trials | None:
     """How many are tried; None if that is not left to chance."""
     if privacy.allocator != SELECTION:

@@ -12,15 +12,14 @@ system records by itself and lets no one set (creation and change of an inode) i
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dp_bench.errors import invalid
-from dp_bench.experiment import grid
 from dp_bench.experiment.record import RunResult, Stored
-from dp_bench.experiment.resolve import axes_of
+from dp_bench.experiment.resolve import candidates
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder, is_finished
 from dp_bench.files import system
@@ -70,9 +69,7 @@ class SelectedGrid:
 
     @cached_property
     def candidates(self) -> list[RunSpec]:
-        axes = axes_of(self._spec.strategy, self._spec.grid)
-        changed = [{**self._spec.hyperparameters, **point} for point in grid.points(axes)]
-        return [replace(self._spec, hyperparameters=hyperparameters) for hyperparameters in changed]
+        return candidates(self._spec)
 
     @contextlib.contextmanager
     def claimed(self, wait: bool = False) -> Iterator[bool]:

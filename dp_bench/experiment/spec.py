@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -77,6 +77,10 @@ class RunSpec:
     def swept(self) -> dict[str, float]:
         """The values of the hyperparameters that its grid searches."""
         return {name: float(self.hyperparameters[name]) for name in STRATEGIES[self.strategy].swept}
+
+    def at(self, point: Mapping[str, float]) -> "RunSpec":
+        """The same run at another point of its grid."""
+        return replace(self, hyperparameters={**self.hyperparameters, **point})
 
     @property
     def epsilon(self) -> float:

@@ -213,18 +213,15 @@ def refuse_links(path: Path, depth: int) -> None:
             raise invalid(str(folder), "a folder of the store", "a link", "remove it, or choose another runs=FOLDER")
 
 
-def read_stored(root: Path, folder: str) -> Stored:
-    """The run in a folder of the store `root`. Raises OSError or UserError where its spec or result cannot be read."""
+def read_stored(root: Path, folder: str, *, with_result: bool = True) -> Stored:
+    """The run in a folder of the store `root`. Raises OSError or UserError where its spec or result cannot be read.
+
+    What was spent it tells without its result too, which may be damaged.
+    """
     path = root / folder
-    result = read_checksummed(path / _RESULT) if (path / _RESULT).exists() else None
+    result = read_checksummed(path / _RESULT) if with_result and (path / _RESULT).exists() else None
     # Missing is one thing; what cannot be read now may be there the next time, and must not be archived without.
     return Stored(folder, read_checksummed(path / _SPEC), result, _text(path / _METRICS), _provenance(path))
-
-
-def read_spent(root: Path, folder: str) -> Stored:
-    """The run in a folder as far as it tells what was spent: everything but its result, which may be damaged."""
-    path = root / folder
-    return Stored(folder, read_checksummed(path / _SPEC), None, _text(path / _METRICS), _provenance(path))
 
 
 def has_begun(root: Path, folder: str) -> bool:

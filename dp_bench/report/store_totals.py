@@ -11,7 +11,7 @@ from dp_bench.experiment.archive import dataset_of, profiles_in, read_archive, w
 from dp_bench.experiment.record import Provenance, RunRecord, Stored, check_metrics
 from dp_bench.experiment.selected import read_nothing
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import has_begun, read_spent
+from dp_bench.experiment.store import has_begun, read_stored
 from dp_bench.files.from_json import FOREIGN
 from dp_bench.privacy import totals
 from dp_bench.report import names
@@ -89,7 +89,7 @@ def held(collection: Collection) -> Held:
 
 def _add_folder(found: Held, root: Path, folder: str) -> None:
     try:
-        found.add(read_spent(root, folder))
+        found.add(read_stored(root, folder, with_result=False))
     except (UserError, OSError, *FOREIGN):
         if has_begun(root, folder):
             found.leave_out(folder)

@@ -32,7 +32,8 @@ from dp_bench.privacy.query import Query
 from dp_bench.strategies.base import clipped_gradient
 from dp_bench.tasks import TASKS
 from dp_bench.training.progress import Show, follow, silently
-from dp_bench.training.run import check_device, prepare_device, source_commit
+from dp_bench.training.provenance import source_commit
+from dp_bench.training.run import check_device, prepare_device
 from dp_bench.training.trainer import Training
 
 LABEL = "not private: it reads true gradients"

@@ -28,7 +28,8 @@ from dp_bench.experiment.record import Evaluation
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.strategies import STRATEGIES
-from dp_bench.training.run import run, source_commit
+from dp_bench.training.provenance import source_commit
+from dp_bench.training.run import run
 from dp_bench.training.trainer import Training, noise_key
 
 pytestmark = pytest.mark.usefixtures("without_data")
