@@ -4,7 +4,6 @@ There are three sources: the built-in names, the entry points of installed packa
 `dp_bench.tasks`), and import paths that a command line or a stored run names, as `my_package.my_module:MyStrategy`.
 """
 
-import hashlib
 import importlib
 import importlib.metadata
 import operator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dp_bench.errors import UserError, did_you_mean, invalid, unknown
+from dp_bench.files.checksummed import file_digest
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Registry(Mapping[str, T], Generic[T]):
             return ""
         self[name]  # loads its module
         file = getattr(sys.modules[self.path(name).partition(":")[0]], "__file__", None)
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+        return file_digest(Path(file)) if file else ""
 
     def word(self, name: str) -> str:
         """What to write on a command line: the name, or the import path if nothing else knows it."""

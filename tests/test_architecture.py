@@ -14,7 +14,7 @@ from dp_bench.tasks import TASKS
 PACKAGE = Path(__file__).parent.parent / "dp_bench"
 
 LAW = (
-    "errors < registry < files < paper < privacy < strategies < mechanism < data < tasks < experiment < training"
+    "errors < files < registry < paper < privacy < strategies < mechanism < data < tasks < experiment < training"
     " < testing < sweep < report < cli"
 )
 ROOMS = LAW.split(" < ")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dp_bench
+import dp_bench.testing
 
 PROJECT = Path(__file__).parents[1]
 FUNCTIONS = ["allocate", "clipped_sums", "epsilon", "load_results", "load_trajectories", "poisson", "release", "rng"]
@@ -28,6 +29,13 @@ def test_everything_that_is_listed_is_there() -> None:
     assert {kind.__name__ for kind in dp_bench.STRATEGIES.values()} <= set(dp_bench.__all__)
 
 
+def test_tools_for_authors_are_imported_by_name() -> None:
+    assert dir(dp_bench.testing) == sorted(dp_bench.testing.__all__)
+    assert all(callable(getattr(dp_bench.testing, name)) for name in dp_bench.testing.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dp_bench.testing.nothing
+
+
 @pytest.mark.slow(reason="starts a process")
 def test_nothing_is_imported_before_it_is_used() -> None:
     loaded = "sorted({'torch', 'pandas', 'hydra', 'dp_bench.strategies'} & set(sys.modules))"
@@ -36,6 +44,7 @@ def test_nothing_is_imported_before_it_is_used() -> None:
         python(f"import sys, dp_bench; dp_bench.Online, dp_bench.Query; print({loaded})") == "['dp_bench.strategies']"
     )
     assert "torch" in python(f"import sys; from dp_bench import clipped_sums; print({loaded})")
+    assert python(f"import sys, dp_bench.testing; print({loaded})") == "[]"
 
 
 def test_types_are_told_of_what_is_imported_late() -> None:

@@ -1,9 +1,6 @@
 """Bring a missing collection into the cache, from the first of its origins that has it."""
 
-import contextlib
 import os
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 from dp_bench.data.files import Collection, files_in, read_verified
@@ -11,11 +8,12 @@ from dp_bench.data.origins import Unavailable
 from dp_bench.errors import UserError, invalid
 from dp_bench.files import system
 from dp_bench.files.atomic import cache_folder, write_atomically
+from dp_bench.files.temporary import remove_abandoned, temporary_folder
 
 ORIGIN_FILE = "origin.txt"
 """Beside fetched files in the cache: the name of the origin that they came from."""
 
-_FETCHING = ".fetching-"
+_FETCHING = ".fetching-"  # the dot keeps it from being taken for data
 
 _failures: dict[str, list[str]] = {}
 """Why a collection could not be fetched: a process that plans a hundred runs asks a dead network once."""
@@ -49,10 +47,10 @@ def _try_origins(collection: Collection) -> list[str]:
         system.make_folder(root)
     except OSError as error:
         return [f"nothing was fetched because the cache {root} cannot be written ({error.strerror})"]
-    _clear_abandoned(root)
+    remove_abandoned(root, f"{_FETCHING}*")
     reasons = []
     for origin, fetch in collection.origins.items():
-        with _temporary_folder(root, collection) as temporary:
+        with temporary_folder(root, f"{_FETCHING}{collection.name}-*") as temporary:
             try:
                 fetch(temporary)
                 _verify(temporary, collection, origin)
@@ -62,43 +60,6 @@ def _try_origins(collection: Collection) -> list[str]:
             except (Unavailable, OSError) as error:
                 reasons.append(f"{origin}: {_one_line(str(error))}")
     return reasons
-
-
-@contextlib.contextmanager
-def _temporary_folder(root: Path, collection: Collection) -> Iterator[Path]:
-    """Beside its place, so that moving it there is one rename; the dot keeps it from being taken for data. It is locked
-    while its owner lives, by whatever way that ends."""
-    with contextlib.ExitStack() as held:
-        while True:
-            folder = root / f"{_FETCHING}{collection.name}-{secrets.token_hex(8)}"
-            system.make_folder(folder)
-            try:
-                held.enter_context(_locked(folder))
-                break
-            except (FileNotFoundError, BlockingIOError):  # taken for abandoned before it could be locked
-                continue
-            except OSError:  # a file system without locks: no other process gets one either
-                break
-        try:
-            yield folder
-        finally:
-            system.remove_tree(folder)
-
-
-def _clear_abandoned(root: Path) -> None:
-    """Remove what killed processes left: a folder that is being fetched into is locked."""
-    for folder in root.glob(f"{_FETCHING}*"):
-        with contextlib.suppress(OSError), _locked(folder):
-            system.remove_tree(folder)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with system.opened_folder(folder) as descriptor:
-        system.lock(descriptor, folder)
-        if not folder.exists():
-            raise FileNotFoundError(folder)
-        yield
 
 
 def _verify(folder: Path, collection: Collection, origin: str) -> None:

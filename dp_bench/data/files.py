@@ -19,6 +19,7 @@ from dp_bench.errors import UserError, invalid
 from dp_bench.files import system
 from dp_bench.files.atomic import cache_folder
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
+from dp_bench.files.from_json import FOREIGN
 
 Kind = Literal["complete", "subset", "stand-in"]
 Algorithm = Literal["sha256", "md5", "words"]
@@ -244,6 +245,6 @@ def _cached_fingerprints(cached: Path, signature: list[int]) -> dict[str, str] |
             return None
         fingerprints = entry["fingerprints"]
         words = [*fingerprints, *fingerprints.values()]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except FOREIGN:
         return None
     return fingerprints if all(isinstance(word, str) for word in words) else None

@@ -6,7 +6,6 @@ what other code or other data left, not someone who writes both anew: `dp-bench 
 files again and compares.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,8 @@ from torch import Tensor
 
 from dp_bench.files import system
 from dp_bench.files.atomic import atomically, cache_folder, write_atomically
+from dp_bench.files.checksummed import file_digest, json_digest
+from dp_bench.files.from_json import FOREIGN
 
 _FORMAT = 3
 """Raise it with any change to what tensors are made of the same files: what older code kept is then not used."""
@@ -66,8 +67,7 @@ def remove(path: Path) -> None:
 
 
 def path_of(origin: Origin) -> Path:
-    name = hashlib.sha256(json.dumps(_recorded(origin), sort_keys=True).encode()).hexdigest()[:32]
-    return _folder() / f"{name}.pt"
+    return _folder() / f"{json_digest(_recorded(origin))[:32]}.pt"
 
 
 def _folder() -> Path:
@@ -81,14 +81,14 @@ def _recorded(origin: Origin) -> dict[str, Any]:
 def _keep(path: Path, origin: Origin, tensors: Tensors) -> None:
     with atomically(path, durable=False) as file:  # its record tells whether it is whole
         torch.save(tensors, file)
-    record = {**_recorded(origin), "sha256": _digest(path)}
+    record = {**_recorded(origin), "sha256": file_digest(path)}
     write_atomically(_record(path), json.dumps(record, indent=1, sort_keys=True).encode(), durable=False)
 
 
 def _is_whole(path: Path, origin: Origin) -> bool:
     try:
-        return bool(_read(path) == {**_recorded(origin), "sha256": _digest(path)})
-    except (OSError, ValueError, RecursionError):
+        return bool(_read(path) == {**_recorded(origin), "sha256": file_digest(path)})
+    except (OSError, *FOREIGN):
         return False
 
 
@@ -97,7 +97,7 @@ def _origin(path: Path) -> Origin | None:
     try:
         origin = _read(path)["origin"]
         return origin if path == path_of(origin) and _is_whole(path, origin) else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, *FOREIGN):
         return None
 
 
@@ -128,8 +128,3 @@ def _bytes(tensor: Tensor) -> Tensor:
 def _record(path: Path) -> Path:
     """Beside it, as what is mapped can have no checksum in front."""
     return path.with_suffix(".json")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dp_bench.data.find import Resolved, Source
 from dp_bench.errors import UserError
+from dp_bench.files.from_json import FOREIGN
 
 if TYPE_CHECKING:  # torch takes seconds to import, and planning needs none of this
     from torch import Tensor
@@ -98,7 +99,7 @@ def _fault(path: Path, origin: Mapping[str, Any], again: Callable[[Mapping[str, 
 
     try:
         making = again(origin)
-    except (UserError, LookupError, TypeError, ValueError):
+    except (UserError, *FOREIGN):
         return "is of other files"
     if path != path_of(making.origin):
         return "is of other files"

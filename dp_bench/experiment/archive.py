@@ -5,28 +5,28 @@ folder. A line holds spec, result, metrics and provenance, from which the files 
 for byte; checkpoints, models and locks are not kept.
 """
 
-import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from dp_bench.errors import JobsFailed, UserError, command_parser, invalid
-from dp_bench.experiment.record import FOREIGN, Stored, record_of
-from dp_bench.experiment.selected import RELEASED_NOTHING, copy_nothing
-from dp_bench.experiment.store import is_finished, read_stored
+from dp_bench.experiment.record import Stored, record_of
+from dp_bench.experiment.selected import copy_nothing
+from dp_bench.experiment.spec import LEVELS, part
+from dp_bench.experiment.store import RELEASED_NOTHING, is_finished, read_stored
 from dp_bench.experiment.trade_off_store import TRADE_OFF_DATA, TRADE_OFF_FACTS, read_trade_off, write_trade_off
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
-from dp_bench.files.checksummed import checksummed_line, read_checksummed_line
-from dp_bench.files.from_json import from_plain
+from dp_bench.files.checksummed import checksummed_line, without_checksum
+from dp_bench.files.from_json import FOREIGN, from_plain
 from dp_bench.files.names import one_line
 
-# variant / dataset / strategy / k / epsilon / point / seed
-_DEPTH = 7
+# How many parts the folder of a variant has, which holds archives, and the folder of a grid.
+_VARIANT, _GRID = LEVELS.index("dataset"), LEVELS.index("point")
 _SUFFIX = ".jsonl"
 _NAMED_BY = re.compile(rb'\{"folder":"([^"\\]+)"')  # how a line begins, also one that is torn later on
 
@@ -36,6 +36,7 @@ class Skipped(NamedTuple):
 
     folder: str
     reason: str
+    empty: bool = False  # no run can be in it
 
 
 @dataclass
@@ -49,12 +50,18 @@ class Tree:
     skipped: list[Skipped] = field(default_factory=list)  # folders that lead nowhere
 
 
+def profiles_in(root: Path) -> list[str]:
+    """The names of a store's profiles, links among them."""
+    found = root.iterdir() if root.is_dir() else ()
+    return sorted(path.name for path in found if path.is_dir() and not path.name.startswith("."))
+
+
 def walk(root: Path, profile: str) -> Tree:
     """What there is, by its place alone: nothing is read."""
     tree = Tree()
 
-    def visit(relative: str, depth: int) -> None:
-        if depth == _DEPTH:
+    def visit(relative: str, depth: int) -> None:  # how many of `LEVELS` it has
+        if depth == len(LEVELS):
             tree.folders.append(relative)
             return
         try:
@@ -68,18 +75,18 @@ def walk(root: Path, profile: str) -> Tree:
         links = [entry.name for entry in shown if entry.is_symlink() and not Path(entry).is_file()]
         tree.skipped.extend(Skipped(f"{relative}/{name}", "a link: not followed") for name in links)
         inner = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
-        archives = [f"{relative}/{entry.name}" for entry in shown if entry.name.endswith(_SUFFIX) and depth == 1]
+        archives = [f"{relative}/{entry.name}" for entry in shown if entry.name.endswith(_SUFFIX) and depth == _VARIANT]
         tree.archives.extend(archives)
         if any(entry.name in (TRADE_OFF_DATA, TRADE_OFF_FACTS) for entry in entries):
             tree.trade_offs.append(relative)
-        elif depth == _DEPTH - 2 and any(entry.name == RELEASED_NOTHING for entry in entries):
+        elif depth == _GRID and any(entry.name == RELEASED_NOTHING for entry in entries):
             tree.nothing.append(relative)
-        elif not inner and not links and not archives and depth > 0:
-            tree.skipped.append(Skipped(relative, "not a run: expected variant/dataset/strategy/k/eps/point/seed"))
+        elif not inner and not links and not archives and depth > 1:
+            tree.skipped.append(Skipped(relative, f"not a run: expected {'/'.join(LEVELS[1:])}", empty=True))
         for name in inner:
             visit(f"{relative}/{name}", depth + 1)
 
-    visit(profile, 0)
+    visit(profile, 1)
     return tree
 
 
@@ -92,14 +99,19 @@ def read_archive(root: Path, name: str) -> Iterator[Stored | Skipped]:
         return
     for number, line in enumerate(content.splitlines(), 1):
         try:
-            yield from_plain(Stored, read_checksummed_line(line))
+            yield from_plain(Stored, without_checksum(line))
         except FOREIGN as error:
             yield Skipped(f"{name}, line {number}", f"damaged: {error}; archive the run again, or restore the file")
 
 
 def _name_of(folder: str) -> str:
     """The archive that a run belongs to."""
-    return "/".join(folder.split("/")[:3]) + _SUFFIX
+    return "/".join(part(folder, level) for level in LEVELS[: _VARIANT + 1]) + _SUFFIX
+
+
+def dataset_of(name: str) -> str:
+    """The data set of a folder, of an archive or of a line in one; "" where the name does not get so far."""
+    return part(name, "dataset").partition(_SUFFIX)[0]
 
 
 @dataclass
@@ -122,7 +134,7 @@ def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool =
     """
     outcome = Outcome()
     system.make_folder(target)
-    with _locked(target):
+    with system.locked_folder(target, wait=True):
         for profile in profiles:
             tree = walk(source, profile)
             outcome.skipped += tree.skipped
@@ -141,30 +153,23 @@ def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool =
     return outcome
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with system.opened_folder(folder) as descriptor:
-        system.lock(descriptor, folder, wait=True)
-        yield
-
-
 def _finished(root: Path, tree: Tree, outcome: Outcome) -> Iterator[Stored]:
     for name in tree.archives:
         for found in read_archive(root, name):
             if isinstance(found, Skipped):
                 outcome.skipped.append(found)
             else:
-                yield from _whole(found.folder, lambda found=found: found, outcome)  # type: ignore[misc]
+                yield from _whole(root, found.folder, outcome, found)
     for folder in tree.folders:
         if is_finished(root, folder):
-            yield from _whole(folder, lambda folder=folder: read_stored(root, folder), outcome)  # type: ignore[misc]
+            yield from _whole(root, folder, outcome)
         else:
             outcome.unfinished += 1
 
 
-def _whole(folder: str, read: Callable[[], Stored], outcome: Outcome) -> Iterator[Stored]:
+def _whole(root: Path, folder: str, outcome: Outcome, archived: Stored | None = None) -> Iterator[Stored]:
     try:
-        stored = read()
+        stored = archived or read_stored(root, folder)
         record_of(stored)
     except (UserError, OSError, *FOREIGN) as error:
         outcome.skipped.append(Skipped(folder, str(error)))
@@ -179,7 +184,7 @@ def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome
         line = there.get(run.folder)
         if line is None:
             outcome.added += 1
-        elif from_plain(Stored, read_checksummed_line(line)).same_run(run):
+        elif from_plain(Stored, without_checksum(line)).same_run(run):
             outcome.kept += 1
             continue
         elif replace and not _is_secure(run):
@@ -189,7 +194,7 @@ def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome
             continue
         there[run.folder] = checksummed_line(asdict(run))
         damaged.pop(run.folder, None)
-    for left_by_a_killed_writer in (root / name).parent.glob(f".{Path(name).name}.*.tmp"):
+    for left_by_a_killed_writer in system.temporaries((root / name).parent, Path(name).name):
         system.remove(left_by_a_killed_writer)  # no other process writes here: the target is locked
     if outcome.added + outcome.replaced > before:
         write_atomically(root / name, b"".join([*(there[f] for f in sorted(there)), *damaged.values()]))
@@ -248,7 +253,7 @@ def main(argv: Sequence[str]) -> int:
     source, target = options.source, options.target
     if target.resolve().is_relative_to(source.resolve()):
         raise invalid("TO", f"a folder outside of {source}", target, "choose another")
-    there = sorted(path.name for path in source.iterdir() if path.is_dir()) if source.is_dir() else []
+    there = profiles_in(source)
     if not there or (options.profile and options.profile not in there):
         expected = f"runs of the profile {options.profile}" if options.profile else "a folder of runs"
         raise invalid("FROM", expected, f"{source} with {', '.join(there) or 'none'}", "choose another")

@@ -13,9 +13,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from dp_bench.experiment import grid
 from dp_bench.experiment.record import RunResult
-from dp_bench.experiment.resolve import axes_of
+from dp_bench.experiment.resolve import candidates
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.tasks import TASKS
@@ -37,11 +36,7 @@ class HalvedGrid:
     @cached_property
     def folders(self) -> Mapping[str, list[RunFolder]]:
         """Of every candidate, one per seed, in the fixed order of the grid: it breaks ties."""
-        runs = [
-            replace(self._spec, hyperparameters={**self._spec.hyperparameters, **point})
-            for point in grid.points(axes_of(self._spec.strategy, self._spec.grid))
-        ]
-        seeds = self._spec.ranked_seeds
+        runs, seeds = candidates(self._spec), self._spec.ranked_seeds
         return {run.point: [RunFolder(self._root, replace(run, seed=seed)) for seed in seeds] for run in runs}
 
     def members(self, rung: int) -> list[str] | None:

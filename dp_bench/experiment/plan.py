@@ -143,7 +143,7 @@ def _expanded(combination: dict[str, str], times: int, composed: "_Compositions"
     )
     root = Path(config.runs).absolute()
     for point in points:
-        runs = tuple(replace(run, hyperparameters={**run.hyperparameters, **point}) for run in first)
+        runs = tuple(run.at(point) for run in first)
         runs[0].build_strategy()
         settings = [f"strategy.{name}={value!r}" for name, value in point.items() if name not in given]
         settings += [f"grid.times={times}", f"runs={_quoted(root)}", "quiet=true"]

@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_bench.errors import invalid
+from dp_bench.errors import DamagedFile, UserError, invalid
 from dp_bench.experiment.spec import RunSpec, check_folder, digest_of
-from dp_bench.files.from_json import from_plain
+from dp_bench.files.checksummed import RUN_AGAIN
+from dp_bench.files.from_json import FOREIGN, from_plain
 from dp_bench.privacy.guarantee import LAST_WITH_FLOAT32_SUMS
 from dp_bench.tasks import TASKS
-
-# What looking into JSON of another shape raises.
-FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
-_RUN_AGAIN = "delete the folder to run it again"
 
 
 @dataclass(frozen=True)
@@ -162,21 +159,27 @@ def record_of(stored: Stored) -> RunRecord:
     if stored.folder != str(spec.folder):
         raise invalid("folder", "its own run", f"that of {spec.folder}", "move it there")
     if result is not None and result.digest != digest_of(stored.spec["protocol"]):
-        raise invalid("result", "the protocol of its spec", "another protocol", _RUN_AGAIN)
-    if result is not None and result.metrics_sha256 is not None:
-        if stored.metrics is None:
-            raise invalid("metrics", "a file that can be read", "none", _RUN_AGAIN)
-        if hashlib.sha256(stored.metrics.encode()).hexdigest() != result.metrics_sha256:
-            raise invalid("metrics", "what fits the checksum in its result", "something else", _RUN_AGAIN)
-    check_steps(spec, result, stored.metrics)
+        raise not_believed("result", "the protocol of its spec", "another protocol")
+    check_metrics(spec, result, stored.metrics)
     return RunRecord(spec, result, stored.metrics or "", Provenance.from_json(stored.provenance))
 
 
-def check_steps(spec: RunSpec, result: RunResult | None, metrics: str | None) -> None:
-    """Refuse a run that took other steps than its spec says, of which its epsilon is: more of them spent more.
+def not_believed(key: str, expected: str, got: object) -> UserError:
+    """The error for a stored run that is not what was written, or whose files do not fit together."""
+    return invalid(key, expected, got, RUN_AGAIN, DamagedFile)
+
+
+def check_metrics(spec: RunSpec, result: RunResult | None, metrics: str | None) -> None:
+    """Refuse a run without the evaluations that its result was made of, and one that took other steps than its spec
+    says, of which its epsilon is: more of them spent more.
 
     Only a run that diverged, or that halving stopped at the end of a rung, may have ended early.
     """
+    if result is not None and result.metrics_sha256 is not None:
+        found = None if metrics is None else hashlib.sha256(metrics.encode()).hexdigest()
+        if found != result.metrics_sha256:
+            got = "none that can be read" if found is None else "something else"
+            raise not_believed("metrics", "what fits the checksum in its result", got)
     evaluated = _steps(metrics)
     ends = {max(evaluated)} if evaluated else set()
     last = spec.steps
@@ -187,13 +190,13 @@ def check_steps(spec: RunSpec, result: RunResult | None, metrics: str | None) ->
         elif result.diverged and spec.allocation is not None and result.steps_charged != last:
             last = _end_of_rung(spec, result.steps_charged)
         if spec.allocation is not None and result.steps_charged != last:
-            raise invalid("result: steps_charged", f"the {last} of its spec", result.steps_charged, _RUN_AGAIN)
+            raise not_believed("result: steps_charged", f"the {last} of its spec", result.steps_charged)
         if len(ends) > 1:
             got = " and ".join(map(str, sorted(ends)))
-            raise invalid("metrics", "the last step of its result", got, _RUN_AGAIN)
+            raise not_believed("metrics", "the last step of its result", got)
     for end in ends:
         if end > last or (result is not None and not result.diverged and end < last):
-            raise invalid("metrics", f"evaluations up to step {last}, as its spec says", end, _RUN_AGAIN)
+            raise not_believed("metrics", f"evaluations up to step {last}, as its spec says", end)
 
 
 def _end_of_rung(spec: RunSpec, step: int) -> int:
@@ -201,7 +204,7 @@ def _end_of_rung(spec: RunSpec, step: int) -> int:
     ends = {spec.steps, *(rung.step for rung in (spec.allocation.rungs if spec.allocation else ()))}
     if step not in ends:
         expected = f"the {' or '.join(map(str, sorted(ends)))} of its spec"
-        raise invalid("result: steps_charged", expected, step, _RUN_AGAIN)
+        raise not_believed("result: steps_charged", expected, step)
     return step
 
 
@@ -221,5 +224,5 @@ def _checked_result(stored: Mapping[str, Any], spec: RunSpec) -> RunResult:
     for which, found in (("best", result.best), ("final", result.final)):
         if found.value is not None and not (math.isfinite(found.value) and low <= found.value <= high):
             expected = f"a number from {low:g} to {high:g}"
-            raise invalid(f"result: {which} {task.metric}", expected, found.value, _RUN_AGAIN)
+            raise not_believed(f"result: {which} {task.metric}", expected, found.value)
     return result

@@ -1,6 +1,5 @@
 """From a checked configuration to the specs of its runs: every number that it leaves open is found here."""
 
-import hashlib
 from dataclasses import asdict, replace
 
 from dp_bench.data import Source
@@ -8,7 +7,7 @@ from dp_bench.errors import invalid
 from dp_bench.experiment import grid
 from dp_bench.experiment.config import Config, DatasetConfig, GridConfig, PrivacyConfig, task_options
 from dp_bench.experiment.spec import Machine, RunSpec, check_folder
-from dp_bench.files.names import short
+from dp_bench.experiment.variants import variant
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
 from dp_bench.privacy.calibration import Budget, allocate
@@ -19,7 +18,6 @@ from dp_bench.tasks import TASKS
 
 _MOST_STEPS = 10**8  # of one run: days, and millions of evaluations
 _MOST_ROWS = 10**12
-_LONGEST_NAME = 200  # of a folder; file systems end at 255 bytes
 
 
 def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
@@ -82,6 +80,11 @@ def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
     return [replace(first, seed=seed) for seed in config.seeds]
 
 
+def candidates(spec: RunSpec) -> list[RunSpec]:
+    """The run at every point of its grid, in the fixed order of the grid."""
+    return [spec.at(point) for point in grid.points(axes_of(spec.strategy, spec.grid))]
+
+
 def trials_of(privacy: PrivacyConfig, candidates: int) -> Trials | None:
     """How many are tried; None if that is not left to chance."""
     if privacy.allocator != SELECTION:
@@ -126,33 +129,3 @@ def axes_of(strategy: str, g: GridConfig) -> dict[str, tuple[float, ...]]:
         choices={**values, "quantile": g.quantile, **g.axes},
         also=asdict(g.also),
     )
-
-
-def variant(config: Config, source: Source) -> str:
-    """Every choice that departs from the defaults, by name, so that no two protocols ever share a folder."""
-    strategy = STRATEGIES[config.strategy.name]
-    default = Config()
-    chosen = {
-        "dataset": (config.dataset, type(config.dataset)(), {"name", "stand_in"}),
-        "model": (config.model, type(config.model)(), set()),
-        "strategy": (config.strategy, type(config.strategy)(), {"name", *strategy.swept}),
-        "grid": (config.grid, default.grid, {"k"} if strategy.private else {"k", "times"}),
-        "train": (config.train, default.train, set()),
-    }
-    if strategy.private:
-        chosen["privacy"] = (config.privacy, default.privacy, {"epsilon", "selection"})
-        chosen["privacy.selection"] = (config.privacy.selection, default.privacy.selection, set())
-    departures = [
-        f"{group}.{key}={short(value)}"
-        for group, (ours, theirs, apart) in chosen.items()
-        for key, value in asdict(ours).items()
-        if key not in apart and value != asdict(theirs)[key]
-    ]
-    if source.kind != "complete":
-        departures.append(f"data={source.kind}")
-    if config.seed != default.seed:
-        departures.append(f"seed={config.seed}")
-    name = ",".join(departures) or "default"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return f"{name[:_LONGEST_NAME]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"

@@ -1,7 +1,7 @@
 """A grid that is searched by selection, as far as its store tells: what was released, and putting it there.
 
 The store gets one thing of a search, in one rename: the winner's run folder, or, where the number of trials was 0, the
-file `selection.json` in the grid's folder, which says that nothing was released. Either is the outcome of the search
+file `RELEASED_NOTHING` in the grid's folder, which says that nothing was released. Either is the outcome of the search
 and pays its whole budget, so a search that has one is never repeated. Before, there is nothing of it in the store.
 
 Nothing that is kept tells the number of trials. There is one folder whatever it was; all times in it, inside files and
@@ -12,21 +12,19 @@ system records by itself and lets no one set (creation and change of an inode) i
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dp_bench.errors import invalid
-from dp_bench.experiment import grid
 from dp_bench.experiment.record import RunResult, Stored
-from dp_bench.experiment.resolve import axes_of
+from dp_bench.experiment.resolve import candidates
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder, is_finished
+from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder, is_finished
 from dp_bench.files import system
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 
-RELEASED_NOTHING = "selection.json"
 _STAGING = ".selection"  # below a profile; nothing reads what begins with a dot
 _DAY = 24 * 60 * 60
 
@@ -71,9 +69,7 @@ class SelectedGrid:
 
     @cached_property
     def candidates(self) -> list[RunSpec]:
-        axes = axes_of(self._spec.strategy, self._spec.grid)
-        changed = [{**self._spec.hyperparameters, **point} for point in grid.points(axes)]
-        return [replace(self._spec, hyperparameters=hyperparameters) for hyperparameters in changed]
+        return candidates(self._spec)
 
     @contextlib.contextmanager
     def claimed(self, wait: bool = False) -> Iterator[bool]:
@@ -81,9 +77,9 @@ class SelectedGrid:
 
         The lock is on the store's folder: a lock file would say when the search began.
         """
-        with system.opened_folder(self._root) as descriptor:
+        with contextlib.ExitStack() as held:
             try:
-                system.lock(descriptor, self._root, wait=wait)
+                held.enter_context(system.locked_folder(self._root, wait=wait))
             except BlockingIOError:
                 yield False
                 return

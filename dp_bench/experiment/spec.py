@@ -1,10 +1,9 @@
 """What a run is: everything its result depends on. No torch: planning makes thousands of these."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -22,6 +21,7 @@ from dp_bench.experiment.config import (
     model_schema,
     task_options,
 )
+from dp_bench.files.checksummed import json_digest
 from dp_bench.files.from_json import from_plain
 from dp_bench.files.names import NAME, is_plain, short
 from dp_bench.privacy.allocators import COMPOSITION, SELECTION
@@ -31,6 +31,8 @@ from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS
 
 _CODE = ("strategy_code", "task_code")
+# What each part of a run's folder names: see `RunSpec.folder`.
+LEVELS = ("profile", "variant", "dataset", "strategy", "k", "eps", "point", "seed")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class RunSpec:
     def swept(self) -> dict[str, float]:
         """The values of the hyperparameters that its grid searches."""
         return {name: float(self.hyperparameters[name]) for name in STRATEGIES[self.strategy].swept}
+
+    def at(self, point: Mapping[str, float]) -> "RunSpec":
+        """The same run at another point of its grid."""
+        return replace(self, hyperparameters={**self.hyperparameters, **point})
 
     @property
     def epsilon(self) -> float:
@@ -172,6 +178,11 @@ class RunSpec:
         return STRATEGIES[self.strategy](noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters)
 
 
+def part(folder: str, level: str) -> str:
+    """What the name of a folder says where no spec is at hand; "" if it does not get so far."""
+    return dict(zip(LEVELS, folder.split("/"), strict=False)).get(level, "")
+
+
 def check_folder(spec: RunSpec) -> None:
     """Refuse a run whose folder would not be at its place in the store: names may come from anywhere."""
     for key, name in (("profile", spec.profile), ("variant", spec.variant), ("point", spec.point)):
@@ -189,7 +200,7 @@ def comparable(protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 def digest_of(protocol: Mapping[str, Any]) -> str:
     """What tells protocols apart, also those that other versions stored."""
-    return hashlib.sha256(json.dumps(comparable(protocol), sort_keys=True).encode()).hexdigest()
+    return json_digest(comparable(protocol))
 
 
 def _know(registry: Registry[Any], name: str, path: str) -> None:

@@ -10,18 +10,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dp_bench.errors import DamagedFile, UserError, invalid
-from dp_bench.experiment import checkpoint
-from dp_bench.experiment.record import FOREIGN, RunResult, Stored, check_steps
+from dp_bench.errors import DamagedFile, invalid
+from dp_bench.experiment.record import RunResult, Stored, check_metrics
 from dp_bench.experiment.spec import RunSpec, comparable
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
-from dp_bench.files.checksummed import as_json, read_checksummed, write_checksummed
-from dp_bench.files.from_json import from_plain
+from dp_bench.files.checksummed import as_json, checksum_line, read_checksummed, write_checksummed
+from dp_bench.files.from_json import FOREIGN, from_plain
 
 _SPEC, _RESULT, _METRICS, _PROVENANCE = "spec.json", "result.json", "metrics.csv", "provenance.json"
 _CHECKPOINT, _LOCK = "checkpoint.pt", ".lock"
+_MAGIC = b"dp_bench checkpoint 1\n"
+_HEADER_SIZE = len(_MAGIC) + 65
 _RUNG = "rung{}.json"
+RELEASED_NOTHING = "selection.json"  # in the folder of a grid: see `dp_bench.experiment.selected`
 _MOVE_AWAY = "move the folder away, or choose another runs=FOLDER"
 # Said wherever a run with seed=secure is to be run again: a run with seed=named draws the same noise as before.
 SPENDS_AGAIN = ", which spends the budget again: with seed=secure it draws other noise"
@@ -56,7 +58,7 @@ class RunFolder:
                 yield False
                 return
             system.touch(lock, path)  # `started` tells by this that a process began, or began again
-            for left_by_a_killed_writer in self.path.glob(".*.tmp"):
+            for left_by_a_killed_writer in system.temporaries(self.path):
                 system.remove(left_by_a_killed_writer)
             yield True
 
@@ -96,7 +98,10 @@ class RunFolder:
     def result(self) -> RunResult | None:
         result = self._read_result(self.path / _RESULT)
         if result is not None:
-            self._check_metrics(result)
+            try:  # without the evaluations that it was made of, a result is not believed
+                check_metrics(self.spec, result, _text(self.path / _METRICS))
+            except DamagedFile as error:
+                raise DamagedFile(f"{self.path}: {error}{self._spends_again}") from None
         return result
 
     def rung(self, number: int) -> RunResult | None:
@@ -122,32 +127,29 @@ class RunFolder:
             raise invalid(str(path), "a result of this version", error, "choose another runs=FOLDER") from None
         return result
 
-    def _check_metrics(self, result: RunResult) -> None:
-        """Refuse a finished run without the evaluations that its result was made of."""
-        path = self.path / _METRICS
-        found = None
-        with contextlib.suppress(FileNotFoundError):
-            found = system.read(path, follow=False)
-        if result.metrics_sha256 is not None and (
-            found is None or hashlib.sha256(found).hexdigest() != result.metrics_sha256
-        ):
-            got = "no file" if found is None else "something else"
-            remedy = "delete its folder to run it again" + SPENDS_AGAIN * (self.spec.seeding == "secure")
-            raise invalid(str(path), "what fits the checksum in result.json", got, remedy, DamagedFile)
-        try:
-            check_steps(self.spec, result, None if found is None else found.decode(errors="replace"))
-        except UserError as error:
-            raise UserError(f"{self.path}: {error}") from None
+    @property
+    def _spends_again(self) -> str:
+        return SPENDS_AGAIN * (self.spec.seeding == "secure")
 
     def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None:
         write_atomically(self.path / _METRICS, _csv(rows), durable=durable)
 
     def write_checkpoint(self, payload: bytes) -> None:
-        checkpoint.write_checkpoint(self.path / _CHECKPOINT, payload)
+        """Whole or not believed. What is in it is the trainer's business."""
+        # For its owner only: with seed=secure it holds the key of the noise.
+        write_atomically(self.path / _CHECKPOINT, _MAGIC + checksum_line(payload) + payload, mode=0o600)
 
     def checkpoint(self) -> bytes | None:
-        spends = SPENDS_AGAIN if self.spec.seeding == "secure" else ""
-        return checkpoint.read_checkpoint(self.path / _CHECKPOINT, f"delete it to start over{spends}")
+        """What was written; None if there is none."""
+        path = self.path / _CHECKPOINT
+        if not path.exists():
+            return None
+        content = system.read(path, follow=False)
+        header, payload = content[:_HEADER_SIZE], content[_HEADER_SIZE:]
+        if header != _MAGIC + checksum_line(payload):
+            got, remedy = "a checksum that does not fit", f"delete it to start over{self._spends_again}"
+            raise invalid(str(path), "a whole file", got, remedy, DamagedFile)
+        return payload
 
     def keep_model(self, name: str, payload: bytes) -> None:
         write_atomically(self.path / f"{name}.pt", payload)
@@ -170,7 +172,7 @@ class RunFolder:
 
     def tidy(self) -> None:
         """Remove what a run that was killed at its very end left: with seed=secure, its key must not stay."""
-        if (self.path / _CHECKPOINT).exists() or any(self.path.glob(".*.tmp")):
+        if (self.path / _CHECKPOINT).exists() or system.temporaries(self.path):
             with self.claimed() as ours:  # which removes what was half written
                 if ours:
                     self.drop_checkpoint()
@@ -211,18 +213,15 @@ def refuse_links(path: Path, depth: int) -> None:
             raise invalid(str(folder), "a folder of the store", "a link", "remove it, or choose another runs=FOLDER")
 
 
-def read_stored(root: Path, folder: str) -> Stored:
-    """The run in a folder of the store `root`. Raises OSError or UserError where its spec or result cannot be read."""
+def read_stored(root: Path, folder: str, *, with_result: bool = True) -> Stored:
+    """The run in a folder of the store `root`. Raises OSError or UserError where its spec or result cannot be read.
+
+    What was spent it tells without its result too, which may be damaged.
+    """
     path = root / folder
-    result = read_checksummed(path / _RESULT) if (path / _RESULT).exists() else None
+    result = read_checksummed(path / _RESULT) if with_result and (path / _RESULT).exists() else None
     # Missing is one thing; what cannot be read now may be there the next time, and must not be archived without.
     return Stored(folder, read_checksummed(path / _SPEC), result, _text(path / _METRICS), _provenance(path))
-
-
-def read_spent(root: Path, folder: str) -> Stored:
-    """The run in a folder as far as it tells what was spent: everything but its result, which may be damaged."""
-    path = root / folder
-    return Stored(folder, read_checksummed(path / _SPEC), None, _text(path / _METRICS), _provenance(path))
 
 
 def has_begun(root: Path, folder: str) -> bool:
@@ -236,7 +235,7 @@ def has_begun(root: Path, folder: str) -> bool:
 def _provenance(path: Path) -> Any:
     try:
         return json.loads(system.read(path / _PROVENANCE, follow=False))
-    except (FileNotFoundError, RecursionError, *FOREIGN):
+    except (FileNotFoundError, *FOREIGN):
         return None
 
 

@@ -2,15 +2,21 @@
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dp_bench.errors import invalid
+from dp_bench.experiment.spec import RunSpec
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 
 TRADE_OFF_DATA, TRADE_OFF_FACTS = "trade_off.csv", "trade_off.json"
+
+
+def trade_off_folder(spec: RunSpec) -> PurePosixPath:
+    """Where what is measured of such a run is kept."""
+    return PurePosixPath(spec.profile, "trade_off", spec.dataset.name)
 
 
 def write_trade_off(folder: Path, rows: bytes, facts: Mapping[str, Any]) -> None:

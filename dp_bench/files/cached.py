@@ -5,7 +5,6 @@ processes that compute the same one at once write the same bytes.
 """
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,11 +12,10 @@ from pathlib import Path
 from dp_bench.errors import UserError
 from dp_bench.files import system
 from dp_bench.files.atomic import cache_folder, write_atomically
+from dp_bench.files.checksummed import json_digest, with_checksum, without_checksum
+from dp_bench.files.from_json import FOREIGN
 
 Key = Mapping[str, str | int | float]
-
-# What reading JSON of another shape raises.
-_ANOTHER_SHAPE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def cached(
@@ -31,34 +29,29 @@ def cached(
     The key must name everything that the result depends on, versions of code included. A checksum stops damage, not
     someone who edits an entry and its checksum: an entry is used only if it is `believed`, and computed again if not.
     """
-    path = cache_folder() / kind / f"{_digest(key)[:32]}.json"
+    path = cache_folder() / kind / f"{json_digest(key)[:32]}.json"
     result = _read(path, key)
     if result is None or not _passes(believed, result):
         result = compute()
-        entry = {"key": dict(key), "result": result}
+        entry = with_checksum({"key": dict(key), "result": result})
         with contextlib.suppress(OSError):
             # What a loss of power damages is computed again.
-            write_atomically(path, json.dumps({**entry, "sha256": _digest(entry)}, indent=1).encode(), durable=False)
+            write_atomically(path, json.dumps(entry, indent=1).encode(), durable=False)
     return result
 
 
 def _read(path: Path, key: Key) -> dict[str, float] | None:
     try:
-        entry = json.loads(system.read(path))
-        checksum = entry.pop("sha256")
-        if checksum != _digest(entry) or entry["key"] != key:
+        entry = without_checksum(system.read(path))
+        if entry["key"] != key:
             return None
         return {str(name): float(value) for name, value in entry["result"].items()}
-    except (OSError, *_ANOTHER_SHAPE):
+    except (OSError, *FOREIGN):
         return None
 
 
 def _passes(believed: Callable[[dict[str, float]], bool], result: dict[str, float]) -> bool:
     try:
         return believed(result)
-    except (UserError, *_ANOTHER_SHAPE):  # a number is missing, or impossible
+    except (UserError, *FOREIGN):  # a number is missing, or impossible
         return False
-
-
-def _digest(content: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

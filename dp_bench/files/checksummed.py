@@ -10,39 +10,41 @@ from typing import Any
 from dp_bench.errors import DamagedFile, invalid
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
+from dp_bench.files.from_json import FOREIGN
 
-_RUN_AGAIN = "delete its folder to run it again"
+RUN_AGAIN = "delete its folder to run it again"
 
 
 def write_checksummed(path: Path, content: Mapping[str, Any]) -> None:
     """JSON with the checksum of everything else in it."""
-    write_atomically(path, as_json({**content, "sha256": _checksum(content)}))
-
-
-def checksummed_line(content: Mapping[str, Any]) -> bytes:
-    """The same on one line, for files with one record per line."""
-    text = json.dumps({**content, "sha256": _checksum(content)}, sort_keys=True, separators=(",", ":"))
-    return text.encode() + b"\n"
-
-
-def read_checksummed_line(line: bytes) -> dict[str, Any]:
-    """The content of such a line; ValueError where it is damaged."""
-    content = json.loads(line)
-    if not isinstance(content, dict) or content.pop("sha256", None) != _checksum(content):
-        raise ValueError("found content that does not fit its checksum")
-    return content
+    write_atomically(path, as_json(with_checksum(content)))
 
 
 def read_checksummed(path: Path) -> dict[str, Any]:
     """The JSON of a run; a damaged file is an error, as it cannot be made again without training."""
+    stored = system.read(path, follow=False)
     try:
-        content = json.loads(system.read(path, follow=False))
-        checksum = content.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        raise invalid(str(path), "a whole JSON object with a checksum", "none", _RUN_AGAIN, DamagedFile) from None
-    if checksum != _checksum(content):
-        raise invalid(str(path), "content that fits its checksum", "other content", _RUN_AGAIN, DamagedFile)
-    return dict(content)
+        return without_checksum(stored)
+    except FOREIGN:
+        expected = "a whole JSON object that fits its checksum"
+        raise invalid(str(path), expected, "other content", RUN_AGAIN, DamagedFile) from None
+
+
+def checksummed_line(content: Mapping[str, Any]) -> bytes:
+    """The same on one line, for files with one record per line."""
+    return json.dumps(with_checksum(content), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {**content, "sha256": json_digest(content)}
+
+
+def without_checksum(stored: bytes) -> dict[str, Any]:
+    """The content of such JSON; one of `FOREIGN` where it is damaged."""
+    content = json.loads(stored)
+    if not isinstance(content, dict) or content.pop("sha256", None) != json_digest(content):
+        raise ValueError("found content that does not fit its checksum")
+    return content
 
 
 def write_checksummed_bytes(path: Path, content: bytes) -> None:
@@ -65,8 +67,13 @@ def as_json(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
-def _checksum(content: Mapping[str, Any]) -> str:
+def json_digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checksum_line(content: bytes) -> bytes:

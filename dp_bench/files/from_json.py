@@ -9,6 +9,9 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
+# What looking into JSON of another shape raises.
+FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
+
 
 def from_plain(declared: type[T], plain: Any, narrower: Mapping[str, type] | None = None) -> T:
     """An instance of the dataclass `declared`. Numbers stay as they are stored: an int is not made a float.

@@ -6,18 +6,17 @@ is the user's own and stays: a listed file counts as built only while it has the
 """
 
 import contextlib
-import hashlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from dp_bench.errors import invalid
 from dp_bench.files import system
 from dp_bench.files.atomic import write_atomically
+from dp_bench.files.checksummed import file_digest
+from dp_bench.files.temporary import remove_abandoned, temporary_folder
 
 MANIFEST = "files.txt"
-_BUILDING = ".building"
 
 
 @contextlib.contextmanager
@@ -29,26 +28,20 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise invalid(str(folder), "a folder", "a link or a file", "remove it, or choose another folder")
     system.make_folder(folder.parent)
-    _clear_abandoned(folder)
-    building = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}{_BUILDING}")
-    system.make_folder(building)
-    with system.opened_folder(building) as held:
-        try:
-            with contextlib.suppress(OSError):  # a file system without locks
-                system.lock(held, building)
-            yield building
-            built = {name: _digest(building / name) for name in _names_in(building)}
-            lines = [f"{digest}  {name}\n" for name, digest in sorted(built.items())]
-            write_atomically(building / MANIFEST, "".join(lines).encode())
-            _keep_others(folder, building)
-            _sync(building)
-            if folder.is_dir():
-                system.exchange(building, folder)
-            else:
-                system.rename(building, folder)
-            system.sync_folder(folder.parent)
-        finally:
-            system.remove_tree(building)  # now the predecessor, or what was not finished
+    temporary = f".{folder.name}.*.building"
+    remove_abandoned(folder.parent, temporary)
+    with temporary_folder(folder.parent, temporary) as building:  # in the end the predecessor, or what is unfinished
+        yield building
+        built = {name: file_digest(building / name) for name in _names_in(building)}
+        lines = [f"{digest}  {name}\n" for name, digest in sorted(built.items())]
+        write_atomically(building / MANIFEST, "".join(lines).encode())
+        _keep_others(folder, building)
+        _sync(building)
+        if folder.is_dir():
+            system.exchange(building, folder)
+        else:
+            system.rename(building, folder)
+        system.sync_folder(folder.parent)
 
 
 def _keep_others(old: Path, new: Path) -> None:
@@ -63,7 +56,7 @@ def _keep_others(old: Path, new: Path) -> None:
 
 
 def _is_unchanged(path: Path, digest: str) -> bool:
-    return not path.is_symlink() and _digest(path) == digest
+    return not path.is_symlink() and file_digest(path) == digest
 
 
 def _manifest(folder: Path) -> dict[str, str]:
@@ -91,16 +84,3 @@ def _sync(folder: Path) -> None:
             if not (Path(place) / name).is_symlink():
                 system.sync_file(Path(place) / name)
         system.sync_folder(Path(place))
-
-
-def _clear_abandoned(folder: Path) -> None:
-    """Remove what killed processes left next to it: what another one is building is locked."""
-    for left in folder.parent.glob(f".{folder.name}.*{_BUILDING}"):
-        with contextlib.suppress(OSError), system.opened_folder(left) as descriptor:
-            system.lock(descriptor, left)
-            system.remove_tree(left)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -85,6 +85,11 @@ def check_writable(folder: Path) -> None:
         raise OSError(error.errno, error.strerror, str(folder)) from None
 
 
+def temporaries(folder: Path, of: str = "*") -> list[Path]:
+    """What killed writers left of files in a folder, or of one of them: see `create_beside`."""
+    return list(folder.glob(f".{of}.*.tmp"))
+
+
 def create_beside(path: Path, mode: int) -> tuple[Path, BinaryIO]:
     """A new file in the same folder, under a name of its own, and its writer. The umask applies to `mode`."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -207,11 +212,14 @@ def opened_lock(path: Path, create: bool) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def opened_folder(folder: Path) -> Iterator[int]:
-    """The descriptor of a folder, to be locked."""
+def locked_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold a folder: see `lock`. FileNotFoundError: it was removed before it could be held."""
     descriptor = _call("open lock", folder, lambda: os.open(folder, os.O_RDONLY | os.O_CLOEXEC))
     try:
-        yield descriptor
+        lock(descriptor, folder, wait=wait)
+        if not folder.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+        yield
     finally:
         os.close(descriptor)
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_bench.errors import UserError, did_you_mean, invalid
-from dp_bench.experiment.archive import Skipped, read_archive, walk
-from dp_bench.experiment.record import FOREIGN, RunRecord, Stored, record_of
-from dp_bench.experiment.store import read_stored
+from dp_bench.errors import DamagedFile, UserError, did_you_mean, invalid
+from dp_bench.experiment.archive import Skipped, profiles_in, read_archive, walk
+from dp_bench.experiment.record import RunRecord, Stored, record_of
+from dp_bench.experiment.spec import part
+from dp_bench.experiment.store import SPENDS_AGAIN, read_stored
+from dp_bench.experiment.variants import is_secure
+from dp_bench.files.from_json import FOREIGN
 from dp_bench.report.names import plural
-from dp_bench.report.recount import believed, warned
+from dp_bench.report.recount import believed
 from dp_bench.report.trade_offs import TradeOff, trade_off_in
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -36,14 +39,10 @@ class Collection:
 
 def profiles(root: Path, remedy: str) -> list[str]:
     """Those that a store has; refused if it has none."""
-    if not (there := _folders(root)):
+    if not (there := profiles_in(root)):
         got = f"{root}, which is {'empty' if root.is_dir() else 'not there'}"
         raise invalid("--runs", "a folder of runs", got, remedy)
     return there
-
-
-def _folders(root: Path) -> list[str]:
-    return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
 
 
 def collect(root: Path, profile: str) -> Collection:
@@ -58,7 +57,7 @@ def collect(root: Path, profile: str) -> Collection:
             tuple(trade_off for one in each for trade_off in one.trade_offs),
         )
     if not (root / profile).is_dir():
-        there = _folders(root)
+        there = profiles_in(root)
         others = f"profiles here: {', '.join(there)}" if there else "start with dp-bench run --help"
         remedy = did_you_mean(profile, there) or others
         raise invalid(str(root / profile), "the runs of a profile", "no such folder", remedy)
@@ -75,7 +74,8 @@ def collect(root: Path, profile: str) -> Collection:
     skipped = sorted(item for item in found if isinstance(item, Skipped))
     runs = [item for item in found if isinstance(item, RunRecord)]
     if not runs:
-        problem = f" ({plural(len(skipped), 'folder')} skipped, the first: {'; '.join(skipped[0])})" if skipped else ""
+        first = f"{skipped[0].folder}; {skipped[0].reason}" if skipped else ""
+        problem = f" ({plural(len(skipped), 'folder')} skipped, the first: {first})" if skipped else ""
         raise invalid(str(root / profile), "at least one run", f"none{problem}", "start with dp-bench run --help")
     trade_offs = tuple(item for item in found if isinstance(item, TradeOff))
     return Collection(root, profile, _in_order(runs), tuple(skipped), trade_offs)
@@ -127,7 +127,9 @@ def _read(root: Path, folder: str, archived: Stored | None, own_folder: bool = T
             raise invalid("folder", "what its line in the archive says", "another run", "remove the wrong one")
         return believed(record_of(stored))
     except (UserError, OSError, *FOREIGN) as error:
-        return Skipped(folder, warned(folder, _why(error, root / folder, "run")))
+        # By its name, as its spec may not be readable.
+        again = SPENDS_AGAIN * (isinstance(error, DamagedFile) and is_secure(part(folder, "variant")))
+        return Skipped(folder, _why(error, root / folder, "run") + again)
 
 
 def _why(error: Exception, path: Path, thing: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dp_bench.errors import invalid
+from dp_bench.experiment.archive import profiles_in
 from dp_bench.experiment.config import chosen_options
 from dp_bench.experiment.record import RunRecord
 from dp_bench.files.names import no_formula, one_line
@@ -68,9 +69,7 @@ def load_trajectories(folder: str | Path = "runs", profile: str | None = None) -
 
 def _runs(root: Path, chosen: str | None) -> list[tuple[RunRecord, ...]]:
     """The runs of each profile."""
-    profiles = (
-        [chosen] if chosen else sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    )
+    profiles = [chosen] if chosen else profiles_in(root)
     if not profiles:
         raise invalid(str(root), "a folder of runs", "none", "start with dp-bench run --help")
     collections = [collect(root, profile) for profile in profiles]

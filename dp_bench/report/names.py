@@ -1,5 +1,6 @@
 """How things are called in print. A strategy says so itself; what is not listed here goes by its own name."""
 
+from dp_bench.experiment.variants import EMULATED, choices
 from dp_bench.privacy.accounting import exact
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -52,19 +53,14 @@ def point(strategy_name: str, hyperparameters: dict[str, float]) -> str:
     return ", ".join(f"{axis(strategy_name, name)} = {number(hyperparameters[name])}" for name in swept)
 
 
-def departures(variant: str) -> list[str]:
-    """The choices by which a variant departs from the default protocol, but for what the data themselves decide."""
-    return [choice for choice in variant.split(",") if choice != "default" and not choice.startswith("data=")]
-
-
 def protocol(variant: str) -> str:
     """A variant for a heading: "accountant rdp_wor, emulated at 120,000 examples"."""
-    return ", ".join(_in_words(choice) for choice in variant.split(","))
+    return ", ".join(map(_in_words, choices(variant))) or variant
 
 
 def _in_words(choice: str) -> str:
     key, _, value = choice.partition("=")
-    if key == "dataset.emulate_size":
+    if key == EMULATED:
         return f"emulated at {int(value):,} examples"
     if key == "data":
         return {"subset": "a subset of the data", "stand-in": "stand-in data"}.get(value, value)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dp_bench.experiment.variants import DEFAULT
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report.chart import Chart
 from dp_bench.report.figures.metric import metric
@@ -34,7 +35,7 @@ def _closest(sections: Sequence[Section], dataset: str) -> Results:
     most = 0
     for section in sections:
         mine = {key: grid for key, grid in section.results.items() if key.dataset == dataset}
-        plain = not reading(section.variants.get(dataset, "default"))
+        plain = not reading(section.variants.get(dataset, DEFAULT))
         rows = max((grid.spec.accounted_rows for grid in mine.values()), default=0)
         if plain and rows > most:
             found, most = mine, rows

@@ -7,6 +7,7 @@ from typing import Any
 
 from dp_bench.experiment.archive import Skipped
 from dp_bench.experiment.record import RunRecord
+from dp_bench.experiment.variants import departures
 from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
@@ -29,9 +30,9 @@ def banners(profile: str, section: Section) -> list[str]:
         for name, source in sorted(sources.items()):
             found.append(f"{names.dataset(name)} here is {meaning}: {'; '.join(source.caveats) or kind}.")
     found += no_guarantees(list(section.results.values()))
-    departures = {n: chosen for n, v in section.variants.items() if (chosen := ", ".join(names.departures(v)))}
-    if departures:
-        each = "; ".join(f"{names.dataset(n)}: {chosen}" for n, chosen in departures.items())
+    chosen = {name: ", ".join(words) for name, v in section.variants.items() if (words := departures(v))}
+    if chosen:
+        each = "; ".join(f"{names.dataset(name)}: {words}" for name, words in chosen.items())
         found.append(f"The protocol departs from the project's default: {each}.")
     unsearched = [grid for grid in section.results.values() if not grid.searched]
     if unsearched:

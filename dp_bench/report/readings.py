@@ -2,24 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+from dp_bench.experiment import variants
 from dp_bench.experiment.record import RunRecord
 from dp_bench.paper.readings import Reading
 from dp_bench.report.results import Results, most_seeds, results
 
-_EMULATED = "dataset.emulate_size="
-_OF_THE_DATA = (_EMULATED, "data=")
-
 
 def reading(variant: str) -> Reading:
-    """The choices of a variant that do not name the data.
-
-    >>> sorted(reading("dataset.emulate_size=120000,privacy.accountant=rdp_wor,data=subset"))
-    ['privacy.accountant=rdp_wor']
-    >>> reading("default")
-    frozenset()
-    """
-    choices = () if variant == "default" else variant.split(",")
-    return frozenset(choice for choice in choices if not choice.startswith(_OF_THE_DATA))
+    """The choices of a variant that do not name the data."""
+    return frozenset(variants.reading(variant))
 
 
 def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
@@ -34,5 +25,5 @@ def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
 
 
 def _closest_to_the_paper(runs: Iterable[RunRecord], dataset: str) -> str:
-    variants = {run.spec.variant for run in runs if run.spec.dataset.name == dataset}
-    return min(variants, key=lambda variant: (_EMULATED not in variant, variant))
+    found = {run.spec.variant for run in runs if run.spec.dataset.name == dataset}
+    return min(found, key=lambda variant: (not variants.is_emulated(variant), variant))

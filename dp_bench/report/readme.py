@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench.errors import invalid
+from dp_bench.experiment.variants import reading
 from dp_bench.files.atomic import write_atomically
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
@@ -71,12 +72,8 @@ def block(sections: Sequence[Section]) -> str:
 
 def _readings(section: Section) -> list[tuple[str, ...]]:
     """Which choices each data set's variant departs by, but for emulation; nothing where none does."""
-    choices = (_choices(variant) for variant in section.variants.values())
+    choices = (reading(variant) for variant in section.variants.values())
     return list(dict.fromkeys(tuple(chosen) for chosen in choices if chosen))
-
-
-def _choices(variant: str) -> list[str]:
-    return [choice for choice in names.departures(variant) if "emulate_size" not in choice]
 
 
 def _groups(scores: Sequence[Score]) -> list[list[Score]]:
@@ -93,7 +90,7 @@ def _row(members: list[Score]) -> tuple[Any, ...]:
     score = min(members, key=lambda s: (s.cell.k, s.cell.epsilon))
     cell = score.cell
     assert score.grid is not None
-    marks = ["emulated"] * score.grid.emulated + _choices(score.grid.spec.variant)
+    marks = ["emulated"] * score.grid.emulated + reading(score.grid.spec.variant)
     mark = f" ({', '.join(marks)})" if marks else ""
     counts = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(s.verdict == verdict for s in members))]
     return (

@@ -3,11 +3,11 @@
 import math
 from dataclasses import replace
 
-from dp_bench.errors import UserError, invalid
-from dp_bench.experiment.record import RunRecord, RunResult
+from dp_bench.errors import DamagedFile
+from dp_bench.experiment.record import RunRecord, RunResult, not_believed
 from dp_bench.experiment.resolve import axes_of, trials_of
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import SPENDS_AGAIN
+from dp_bench.files.checksummed import RUN_AGAIN
 from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
 from dp_bench.privacy.allocators import HALVING, rungs_of
 from dp_bench.privacy.calibration import Allocation, Budget, under
@@ -15,16 +15,6 @@ from dp_bench.privacy.checks import doubt_of_a_claim
 
 # Epsilons were stored before the end of the noise's tail was charged, which raises none of them by so much.
 _TOLERANCE = 1e-6
-_AGAIN = "delete the folder to run it again"
-
-
-def warned(folder: str, reason: str) -> str:
-    """The reason why a folder is skipped, and what running it again costs where its noise was seed=secure.
-
-    By the name of its variant, as its spec may not be readable.
-    """
-    costs = "run it again" in reason and "seed=secure" in folder.split("/")[1]
-    return reason + SPENDS_AGAIN * costs
 
 
 def believed(run: RunRecord) -> RunRecord:
@@ -45,21 +35,21 @@ def _believed_allocation(spec: RunSpec, allocation: Allocation) -> Allocation:
         ("steps", spec.steps, allocation.steps),
     ):
         if found != expected:
-            raise invalid(f"allocation.{key}", f"the run's own, {expected}", found, _AGAIN)
+            raise not_believed(f"allocation.{key}", f"the run's own, {expected}", found)
     halved = spec.privacy is not None and spec.privacy.allocator == HALVING
     rungs = rungs_of(allocation.candidates, spec.steps, spec.train.evaluate_every) if halved else ()
     if allocation.rungs != rungs:  # fewer steps would ask for less noise
-        raise invalid("allocation.rungs", "what its allocator trains", allocation.rungs, _AGAIN)
+        raise not_believed("allocation.rungs", "what its allocator trains", allocation.rungs)
     trials = spec.privacy and trials_of(spec.privacy, allocation.candidates)
     if allocation.trials != trials:
-        raise invalid("allocation.trials", "what its allocator tries", allocation.trials, _AGAIN)
+        raise not_believed("allocation.trials", "what its allocator tries", allocation.trials)
     if spec.privacy is not None and allocation.pool != spec.privacy.selection.pool:
-        raise invalid("allocation.pool", "what its allocator keeps", allocation.pool, _AGAIN)
+        raise not_believed("allocation.pool", "what its allocator keeps", allocation.pool)
     tried = spec.grid.times * math.prod(len(values) for values in axes_of(spec.strategy, spec.grid).values())
     if allocation.candidates < tried:
-        raise invalid("candidates", f"the {tried} of its grid", allocation.candidates, _AGAIN)
+        raise not_believed("candidates", f"the {tried} of its grid", allocation.candidates)
     if (reason := doubt_of_a_claim(allocation, _TOLERANCE)) is not None:
-        raise UserError(f"{reason}; {_AGAIN}")
+        raise DamagedFile(f"{reason}; {RUN_AGAIN}")
     accountant = allocation.budget.accountant
     if not ACCOUNTANTS[accountant].quick:
         return allocation
@@ -71,9 +61,9 @@ def _check_claims(result: RunResult, allocation: Allocation) -> None:
     """A result must not say less than its allocation, whose epsilons were computed anew."""
     for name, expected in (("delta", allocation.budget.delta), ("accountant", allocation.budget.accountant)):
         if (found := getattr(result, name)) != expected:
-            raise invalid(f"result: {name}", f"the run's own, {expected}", found, _AGAIN)
+            raise not_believed(f"result: {name}", f"the run's own, {expected}", found)
     for name in ("epsilon_grid", "epsilon_run"):
         claimed, spent = getattr(result, name), getattr(allocation, name)
         if claimed is None or not claimed * (1 + _TOLERANCE) >= spent:
             expected = f"at least {rounded_up(spent)}, which its noise multiplier spends"
-            raise invalid(f"result: {name}", expected, claimed, _AGAIN)
+            raise not_believed(f"result: {name}", expected, claimed)

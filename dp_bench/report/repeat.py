@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
 
 def same_bits(stored: Iterable[RunRecord]) -> str:
     """The answer in one line: yes, or no and why."""
-    from dp_bench.training.trainer import _ARITHMETIC as ARITHMETIC  # torch, which no other part of the report needs
+    from dp_bench.training.trainer import ARITHMETIC  # torch, which no other part of the report needs
 
     found = [run for run in stored if run.result is not None and run.spec.seeding == "named"]
     today = [run for run in found if run.provenance.arithmetic == ARITHMETIC]

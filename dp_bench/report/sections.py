@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.variants import DEFAULT, without_private_choices
 from dp_bench.privacy.allocators import COMPOSITION
 from dp_bench.report.results import Results, is_synthetic, most_seeds, results
 
@@ -69,7 +70,7 @@ def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Se
 
 def _main(runs: Sequence[RunRecord], preferred: str | None) -> str:
     counts = Counter(run.spec.variant for run in runs)
-    for wanted in (preferred, "default"):
+    for wanted in (preferred, DEFAULT):
         if wanted in counts:
             return str(wanted)
     found = [run for run in runs if not is_synthetic(run.spec)] or runs
@@ -88,9 +89,3 @@ def _section(slug: str, variants: dict[str, str], runs: Mapping[str, Sequence[Ru
             own += [run for run in runs[dataset] if not run.spec.allocation and run.spec.variant == public]
         chosen += own
     return Section(slug, variants, tuple(chosen), results(chosen, seeds))
-
-
-def without_private_choices(variant: str) -> str:
-    """The variant of the NoDP runs to compare with: its choices that mean something without privacy too."""
-    apart = ("privacy.", "strategy.", "grid.times")
-    return ",".join(choice for choice in variant.split(",") if not choice.startswith(apart)) or "default"

@@ -7,8 +7,9 @@ from pathlib import Path
 from dp_bench.errors import command_parser, invalid
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
-from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.spec import LEVELS, RunSpec
 from dp_bench.experiment.store import SPENDS_AGAIN, RunFolder
+from dp_bench.experiment.variants import departures
 from dp_bench.report import names
 from dp_bench.report.collect import collect, profiles
 from dp_bench.report.explore import ledger_line
@@ -19,7 +20,6 @@ from dp_bench.sweep.terminal import sparkline
 from dp_bench.tasks import TASKS
 
 _MOST_NAMES = 5
-_DEPTH = 8  # profile / variant / dataset / strategy / k / epsilon / point / seed
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,9 +41,9 @@ def place(root: Path, wanted: str) -> tuple[Path, str]:
     """The store and the name of a run's folder; what is not a folder is part of a name."""
     folder = Path(wanted).resolve()
     parts = folder.parts
-    if not folder.is_dir() or len(parts) <= _DEPTH:
+    if not folder.is_dir() or len(parts) <= len(LEVELS):
         return root, wanted
-    return Path(*parts[:-_DEPTH]), "/".join(parts[-_DEPTH:])
+    return Path(*parts[: -len(LEVELS)]), "/".join(parts[-len(LEVELS) :])
 
 
 def find(root: Path, wanted: str) -> RunRecord:
@@ -57,7 +57,7 @@ def find(root: Path, wanted: str) -> RunRecord:
     points = {run.spec.folder.parent for run in exact}
     if len(points) == 1:
         return exact[0]
-    tails = {"/".join(point.parts[-_DEPTH + 3 :]) for point in points}  # from the data set on: short enough to type
+    tails = {"/".join(point.parts[LEVELS.index("dataset") :]) for point in points}  # short enough to type
     shown = sorted(tails if len(tails) == len(points) else map(str, points))
     some = ", ".join(shown[:_MOST_NAMES]) + ", ..." * (len(shown) > _MOST_NAMES)
     found = f"{wanted}, which fits {len(points)} points ({some})" if points else f"{wanted}, which fits none"
@@ -92,7 +92,7 @@ def _spec(spec: RunSpec) -> list[str]:
         f"({spec.source.kind}); evaluated every {spec.train.evaluate_every} steps on {spec.source.test_rows:,}",
     ]
     found += [f"data: {'; '.join(spec.source.caveats)}"] if spec.source.caveats else []
-    others = ", ".join(names.departures(spec.variant))
+    others = ", ".join(departures(spec.variant))
     return [*found, f"departs from the defaults by {others}"] if others else found
 
 

@@ -10,7 +10,7 @@ from dp_bench.experiment.store import RunFolder
 from dp_bench.report import names
 from dp_bench.report.collect import collect, profiles
 from dp_bench.report.table import decimals, printed
-from dp_bench.sweep.terminal import print_table, short_names
+from dp_bench.sweep.terminal import GridName, print_table, short_names
 from dp_bench.tasks import TASKS
 
 COLUMNS = ("data set", "strategy", "k", "epsilon", "done", "running", "stopped", "diverged", "best", "time left")
@@ -39,19 +39,17 @@ def rows(root: Path, runs: Sequence[RunRecord]) -> list[list[str]]:
     grids: dict[str, list[RunRecord]] = {}
     for run in runs:
         grids.setdefault(str(run.spec.grid_folder), []).append(run)
-    short = short_names(grids)
+    short = short_names(run.spec for run in runs)
     return [_row(root, short[name], members, runs) for name, members in grids.items()]
 
 
-def _row(root: Path, name: str, members: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
-    dataset, strategy, k, epsilon = name.rsplit("/", 3)
+def _row(root: Path, name: GridName, members: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
     done = [run for run in members if run.result]
     unfinished = [run for run in members if not run.result]
     running = [run for run in unfinished if RunFolder(root, run.spec).is_running()]
     diverged = sum(run.status == "diverged" for run in done)
     counts = [str(len(done)), *(str(n or "-") for n in (len(running), len(unfinished) - len(running), diverged))]
-    place = [dataset, strategy, k.removeprefix("k"), epsilon.removeprefix("eps")]
-    return [*place, *counts, _best(done), _left(unfinished, running, runs)]
+    return [*name, *counts, _best(done), _left(unfinished, running, runs)]
 
 
 def _best(done: Sequence[RunRecord]) -> str:

@@ -1,18 +1,18 @@
 """What all that a store holds of a data set has spent: every profile and variant, also runs that no table shows."""
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dp_bench.errors import UserError
-from dp_bench.experiment.archive import read_archive, walk
-from dp_bench.experiment.record import FOREIGN, Provenance, RunRecord, Stored, check_steps
+from dp_bench.experiment.archive import dataset_of, profiles_in, read_archive, walk
+from dp_bench.experiment.record import Provenance, RunRecord, Stored, check_metrics
 from dp_bench.experiment.selected import read_nothing
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import has_begun, read_spent
+from dp_bench.experiment.store import has_begun, read_stored
+from dp_bench.files.from_json import FOREIGN
 from dp_bench.privacy import totals
 from dp_bench.report import names
 from dp_bench.report.collect import Collection
@@ -51,24 +51,23 @@ class Held:
                 self.releases.append({})
             # Counted as its spec says, which is too little where it is not believed.
             self.releases[len(known)][stored.folder] = run
-            check_steps(spec, None, stored.metrics)
+            check_metrics(spec, None, stored.metrics)
             believed(run)
         except (UserError, *FOREIGN):
             self.leave_out(stored.folder)
 
     def leave_out(self, name: str) -> None:
-        """`name`: PROFILE/VARIANT/DATASET and more, or an archive's PROFILE/VARIANT/DATASET.jsonl, line N."""
-        parts = name.split("/")
-        self.left_out[parts[2].partition(".jsonl")[0] if len(parts) > 2 else ""] += 1
+        """`name`: of a folder, of an archive or of a line in one."""
+        self.left_out[dataset_of(name)] += 1
 
 
 def held(collection: Collection) -> Held:
     """All of the store that the collection was read from."""
     found = Held([{run.folder: run for run in collection.runs}])
-    profiles, links = _profiles(collection.root)
-    for link in links:  # which may lead to runs
-        found.leave_out(link)
-    for profile in profiles:
+    for profile in profiles_in(collection.root):
+        if (collection.root / profile).is_symlink():  # which may lead to runs
+            found.leave_out(profile)
+            continue
         tree = walk(collection.root, profile)
         for name in tree.archives:
             for line in read_archive(collection.root, name):
@@ -82,21 +81,14 @@ def held(collection: Collection) -> Held:
             except (UserError, OSError, *FOREIGN):
                 found.leave_out(folder)
         for skipped in tree.skipped:
-            if not skipped.reason.startswith("not a run"):  # a link or a folder that cannot be read may hold runs
+            if not skipped.empty:  # a link or a folder that cannot be read may hold runs
                 found.leave_out(skipped.folder)
     return found
 
 
-def _profiles(root: Path) -> tuple[list[str], list[str]]:
-    """The folders below a store's root, and the links to folders."""
-    with os.scandir(root) as entries:
-        folders = [e for e in entries if e.is_dir() and not e.name.startswith(".")]
-    return sorted(e.name for e in folders if not e.is_symlink()), [e.name for e in folders if e.is_symlink()]
-
-
 def _add_folder(found: Held, root: Path, folder: str) -> None:
     try:
-        found.add(read_spent(root, folder))
+        found.add(read_stored(root, folder, with_result=False))
     except (UserError, OSError, *FOREIGN):
         if has_begun(root, folder):
             found.leave_out(folder)

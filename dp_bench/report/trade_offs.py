@@ -9,6 +9,7 @@ from dp_bench.experiment.record import number_columns
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.trade_off_store import read_trade_off
+from dp_bench.experiment.variants import choices
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.rerun_commands import short
@@ -39,7 +40,7 @@ def _measured_on(spec: RunSpec, facts: Mapping[str, Any]) -> str:
     words += f"k = {spec.grid.k}, ε = {exact(spec.epsilon)} for the grid, seed {spec.seed}; "
     words += f"noise multiplier {facts['noise_multiplier']:.4g}, mean of {facts['draws']} draws."
     words += f" It diverged at {facts['diverged']}." if facts["diverged"] else ""
-    words += f" Departs from the protocol: {spec.variant}." if spec.variant != "default" else ""
+    words += f" Departs from the protocol: {spec.variant}." if choices(spec.variant) else ""
     words += f" Data: {'; '.join(caveats)}." if caveats else ""
     commit = short(facts.get("commit") or "unknown")
     return words + f" Again: {command('trade-off', spec, [spec.seed])} (at commit {commit})."

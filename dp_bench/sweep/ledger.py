@@ -32,7 +32,7 @@ _HEADER = [
 def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
     """A table with one row per grid, then what a reader must know, the number of runs and how long they take."""
     rows, notes = [_HEADER + [f"{name} run/grid" for name in accountants]], dict[str, None]()
-    short = short_names(by_grid(planned))
+    short = {folder: str(name) for folder, name in short_names(job.runs[0] for job in planned).items()}
     for name, jobs in by_grid(planned).items():
         rows.append(_row(short[name], jobs, accountants))
         allocation = jobs[0].runs[0].allocation

@@ -14,7 +14,7 @@ from rich.table import Table
 from dp_bench.errors import UserError
 from dp_bench.experiment.plan import Job, by_grid
 from dp_bench.experiment.store import RunFolder
-from dp_bench.sweep.terminal import console, rich_table, short_names
+from dp_bench.sweep.terminal import GridName, console, rich_table, short_names
 from dp_bench.tasks import TASKS
 
 _SECONDS_ON_TERMINAL, _SECONDS_BETWEEN_LINES = 2.0, 60.0
@@ -26,7 +26,7 @@ COLUMNS = ("data set", "strategy", "k", "epsilon", "done", "running", "diverged"
 class GridView:
     """How far one grid is."""
 
-    name: str  # of its folder, as short as tells it from the others
+    name: GridName
     waiting: list[RunFolder]
     total: int
     finished: int = 0
@@ -68,10 +68,9 @@ class GridView:
 
     def row(self) -> list[str]:
         """By `COLUMNS`; a variant that others must be told from stands with the data set."""
-        dataset, strategy, k, epsilon = self.name.rsplit("/", 3)
         counts = [f"{self.done} of {self.total}", *(str(n or "-") for n in (self.running, self.diverged, self.failed))]
         best = "-" if math.isnan(self.best) else f"{self.scale * self.best:.2f}"
-        return [dataset, strategy, k.removeprefix("k"), epsilon.removeprefix("eps"), *counts, best]
+        return [*self.name, *counts, best]
 
     def line(self) -> str:
         best = "" if math.isnan(self.best) else f", best {self.scale * self.best:.2f}"
@@ -123,7 +122,7 @@ class View:
 
 def view_of(planned: Sequence[Job]) -> View:
     found = by_grid(planned)
-    names = short_names(found)
+    names = short_names(job.runs[0] for job in planned)
     grids = [
         GridView(names[name], [folder for job in jobs for folder in job.folders], sum(len(job.runs) for job in jobs))
         for name, jobs in found.items()

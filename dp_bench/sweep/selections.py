@@ -13,10 +13,10 @@ from dp_bench.sweep.terminal import console, short_names
 def carry_out(planned: Sequence[Job]) -> dict[Job, str]:
     """Search every grid of these jobs that has no outcome yet. Why each that failed did, by one of its jobs."""
     failures = {}
-    short = short_names(by_grid(planned))
+    short = short_names(job.runs[0] for job in planned)
     for name, jobs in by_grid(planned).items():
         try:
-            _search(short[name], SelectedGrid(jobs[0].root, jobs[0].runs[0]), jobs[0].keep)
+            _search(str(short[name]), SelectedGrid(jobs[0].root, jobs[0].runs[0]), jobs[0].keep)
         except (UserError, JobsFailed, OSError) as error:
             failures[jobs[0]] = str(error)
         except KeyboardInterrupt:

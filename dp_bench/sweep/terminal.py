@@ -2,12 +2,16 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from dp_bench.experiment.spec import RunSpec
+from dp_bench.experiment.variants import DEFAULT, choices
+from dp_bench.files.names import short
 
 _COLORS = {"failed": "red", "diverged": "yellow", "running": "cyan"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -73,17 +77,28 @@ def sparkline(values: Sequence[float], most: int = 60) -> str:
     )
 
 
-def short_names(folders: Iterable[str]) -> dict[str, str]:
-    """A grid's folder without profile and variant; with so much of them as tells it from the others."""
-    listed = list(folders)
-    variants = list(dict.fromkeys(folder.rsplit("/", 4)[0] for folder in listed))
-    parts = [set(variant.replace("/", ",").split(",")) for variant in variants]
-    common = set.intersection(*parts) if parts else set()
-    own = {v: ",".join(p for p in v.replace("/", ",").split(",") if p not in common) for v in variants}
+class GridName(NamedTuple):
+    """The cells of a table that say which grid it is."""
+
+    dataset: str  # with so much of profile and variant as tells the grid from others
+    strategy: str
+    k: str
+    epsilon: str
+
+    def __str__(self) -> str:
+        return f"{self.dataset}/{self.strategy}/k{self.k}/eps{self.epsilon}"
+
+
+def short_names(specs: Iterable[RunSpec]) -> dict[str, GridName]:
+    """The names of the grids of these runs, by their folders."""
+    grids = {str(spec.grid_folder): spec for spec in specs}
+    parts = {name: [spec.profile, *(choices(spec.variant) or [DEFAULT])] for name, spec in grids.items()}
+    common = set.intersection(*map(set, parts.values())) if parts else set()
     found = {}
-    for folder in listed:
-        variant, *rest = folder.rsplit("/", 4)
-        found[folder] = "/".join([f"{rest[0]} ({own[variant]})" if own[variant] else rest[0], *rest[1:]])
+    for name, spec in grids.items():
+        own = ",".join(part for part in parts[name] if part not in common)
+        dataset = f"{spec.dataset.name} ({own})" if own else spec.dataset.name
+        found[name] = GridName(dataset, spec.strategy, str(spec.grid.k), short(spec.epsilon))
     return found
 
 

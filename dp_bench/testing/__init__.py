@@ -1,9 +1,12 @@
-"""Tools to audit a strategy, for its author: installed with the package, and what `dp-bench audit` runs.
+"""Tools to test and audit a strategy, for its author: installed with the package, and what `dp-bench audit` runs.
 
-    from dp_bench.testing.audit import audit_strategy
+    from dp_bench.testing import audit_strategy, check_strategy
+    check_strategy(Mine)
     for finding in audit_strategy("mine", Mine(noise_multiplier=1.0, batch_size=32, lr=0.1)):
         print(finding)
 
+- `contract`: what every strategy promises
+- `oracles`: slow ways to per-example gradients
 - `canaries`: one step's releases with and without one example, and what a test tells of them (a lower bound on mu)
 - `identity`: whole short runs, whose likelihood ratio must have expectation 1
 - `noise`: each query's noise through the training step: its scale, and that it never repeats
@@ -17,5 +20,27 @@
 - `statistics`, `harness`, `subjects`, `results`: what they share; `results` and `command` load no torch
 
 No part proves privacy: each refutes a claim that is false in the way it looks for.
-Importing this package loads nothing.
+Everything in `__all__` is imported when it is first used, and torch with it.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dp_bench.testing.audit import audit_strategy
+    from dp_bench.testing.contract import check_strategy
+    from dp_bench.testing.oracles import fused, general, one_by_one, opacus
+
+__all__ = ["audit_strategy", "check_strategy", "fused", "general", "one_by_one", "opacus"]
+
+_SOURCES = {"audit_strategy": "audit", "check_strategy": "contract"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'dp_bench.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"dp_bench.testing.{_SOURCES.get(name, 'oracles')}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import platform
 import secrets
 import sys
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from dp_bench.errors import command_parser
 from dp_bench.files.checksummed import write_checksummed
-from dp_bench.testing.results import Audit
+from dp_bench.testing.results import AUDIT, Audit
 
-DEFAULT = Path("runs") / "audit.json"
-_EXAMPLES = """examples:
+DEFAULT = Path("runs") / AUDIT
+_EXAMPLES = f"""examples:
   dp-bench audit --quick                             about seven minutes of one core
   dp-bench audit                                     all of it
   dp-bench audit --strategy online --out /tmp/audit.json
 
-Exit code 1 if a claim is refuted or a planted bug is missed. dp-bench report shows what runs/audit.json holds.
+Exit code 1 if a claim is refuted or a planted bug is missed. dp-bench report shows what {DEFAULT} holds.
 """
 
 
@@ -40,6 +37,8 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     from dp_bench.testing.audit import run  # loads torch
     from dp_bench.testing.subjects import subjects
+    from dp_bench.training.provenance import provenance
+    from dp_bench.training.trainer import ARITHMETIC
 
     subjects(options.strategy)  # refuses an unknown name before any work
     started = time.monotonic()
@@ -49,7 +48,8 @@ def main(argv: Sequence[str]) -> int:
 
     key = options.key or secrets.token_hex(8)
     audit = run(key, quick=options.quick, strategy=options.strategy, plant=not options.claims, tell=tell)
-    write_checksummed(options.out, {**audit.to_json(), **_provenance(key, options.quick, options.strategy)})
+    how = {"key": key, "quick": options.quick, "strategy": options.strategy, "arithmetic": ARITHMETIC}
+    write_checksummed(options.out, {**audit.to_json(), **how, **provenance("torch", "numpy", "scipy")})
     print("\n".join(lines(audit)))
     print(f"kept in {options.out}")
     return 0 if audit.holds else 1
@@ -78,21 +78,3 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
     ]
-
-
-def _provenance(key: str, quick: bool, strategy: str | None) -> dict[str, Any]:
-    from dp_bench.training.run import source_commit
-    from dp_bench.training.trainer import _ARITHMETIC
-
-    return {
-        "key": key,
-        "quick": quick,
-        "strategy": strategy,
-        "dp_bench": metadata.version("dp_bench"),
-        "commit": source_commit(),
-        "arithmetic": _ARITHMETIC,
-        "packages": {package: metadata.version(package) for package in ("torch", "numpy", "scipy")},
-        "python": platform.python_version(),
-        "processor": platform.processor() or platform.machine(),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }

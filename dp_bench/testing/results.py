@@ -16,6 +16,7 @@ PARTS = {
     "keys": "Two training sets of one name: their batches and their noise must differ.",
 }
 FORMAT = 1
+AUDIT = "audit.json"  # beside the profiles of a store
 
 
 @dataclass(frozen=True)

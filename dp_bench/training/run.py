@@ -4,11 +4,9 @@ import contextlib
 import ctypes
 import math
 import platform
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,9 +24,9 @@ from dp_bench.privacy.guarantee import guarantee
 from dp_bench.tasks import TASKS
 from dp_bench.training.background import Submit, background_writer
 from dp_bench.training.progress import Show
+from dp_bench.training.provenance import provenance
 from dp_bench.training.trainer import Training
 
-_SOURCES = ("dp_bench", "conf", "hydra_plugins", "pyproject.toml", "constraints.txt")  # what a result may depend on
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
@@ -221,35 +219,12 @@ def _keep_freed_memory() -> None:
 def _provenance(training: Training, started: float) -> dict[str, Any]:
     """Where and how, for a reader's eyes: nothing here is compared."""
     return {
-        "dp_bench": metadata.version("dp_bench"),
-        "commit": source_commit(),
-        "packages": {p: metadata.version(p) for p in ("torch", "numpy", "dp-accounting", "opacus", "hydra-core")},
-        "python": platform.python_version(),
+        **provenance("torch", "numpy", "dp-accounting", "opacus", "hydra-core"),
         "host": platform.node(),
-        "processor": platform.processor() or platform.machine(),
         "machine": training.machine(),
         "source": {"where": training.spec.source.where, "checksums": training.spec.source.checksums},
         "seconds_of_last_session": round(time.monotonic() - started, 1),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-
-
-def source_commit(source_tree: Path = Path(__file__).parents[2]) -> str | None:
-    """The commit of the source tree, "+" if it was changed since; None for an installed package."""
-    if not (source_tree / "pyproject.toml").exists():  # installed, perhaps below another project's repository
-        return None
-    # A new strategy or configuration file is a change as well, hence status and not diff.
-    status = ["status", "--porcelain", "--", *_SOURCES]
-    try:
-        commit, changes = (_git(source_tree, *words) for words in (["rev-parse", "HEAD"], status))
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return commit + "+" * bool(changes)
-
-
-def _git(folder: Path, *words: str) -> str:
-    command = ["git", "--no-optional-locks", "-C", str(folder), *words]  # a look must not be in anyone's way
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _plain(value: float) -> float | None:

@@ -4,11 +4,9 @@ NOT PRIVATE: it compares with true gradients and releases the comparison without
 writes into a folder of its own under that label, and neither reads nor writes the run whose training it repeats.
 """
 
-import contextlib
 import csv
 import io
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +23,17 @@ from dp_bench.experiment.config import Config
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import refuse_links
-from dp_bench.experiment.trade_off_store import write_trade_off
+from dp_bench.experiment.trade_off_store import trade_off_folder, write_trade_off
 from dp_bench.experiment.validation import parse
+from dp_bench.files import system
 from dp_bench.mechanism.noise import release
 from dp_bench.mechanism.rng import rng
 from dp_bench.privacy.query import Query
 from dp_bench.strategies.base import clipped_gradient
 from dp_bench.tasks import TASKS
 from dp_bench.training.progress import Show, follow, silently
-from dp_bench.training.run import check_device, prepare_device, source_commit
+from dp_bench.training.provenance import source_commit
+from dp_bench.training.run import check_device, prepare_device
 from dp_bench.training.trainer import Training
 
 LABEL = "not private: it reads true gradients"
@@ -126,10 +126,10 @@ def trade_off_job(composed: DictConfig) -> Failure | None:
 def _measure_and_write(config: Config) -> None:
     spec = specs(config)[0]
     steps = _steps_within(spec)
-    folder = Path(config.runs) / spec.profile / "trade_off" / spec.dataset.name
+    folder = Path(config.runs) / trade_off_folder(spec)
     check_device(spec.machine.device)
-    refuse_links(folder, depth=3)
-    _check_writable(folder)
+    refuse_links(folder, len(trade_off_folder(spec).parts))
+    system.check_writable(folder)  # now, not after minutes of training
     dataset = TASKS[spec.dataset.name].load(spec.task_options)
     if not config.quiet:
         print("\n".join(_introduction(spec, steps)), flush=True)
@@ -154,17 +154,6 @@ def _steps_within(spec: RunSpec) -> list[int]:
         got = f"{spec.train.epochs:g}, which is {spec.steps} steps"
         raise invalid("train.epochs", expected, got, "train for longer")
     return steps
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise now what would be raised after minutes of training; nothing is left behind."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
-    with contextlib.suppress(OSError):  # someone else has put something there
-        for path in made:
-            path.rmdir()
 
 
 def write(folder: Path, spec: RunSpec, found: Measurement, draws: int) -> None:

@@ -21,7 +21,7 @@ from dp_bench.privacy.query import LONGEST_NORM, SHORTEST_NORM, Query, joint_sen
 from dp_bench.tasks import TASKS
 
 _CHUNK = 100  # examples per chunk of an evaluation
-_ARITHMETIC = 10  # raise it when the same spec comes to give other bits: no run may change half-way
+ARITHMETIC = 10  # raise it when the same spec comes to give other bits: no run may change half-way
 
 
 class Training:
@@ -170,7 +170,7 @@ class Training:
     def machine(self) -> dict[str, Any]:
         """What the bits depend on besides the protocol."""
         return {
-            "arithmetic": _ARITHMETIC,
+            "arithmetic": ARITHMETIC,
             "device": self.device.type,
             "threads": self.spec.machine.threads,
             "micro_batch": self.spec.machine.micro_batch,

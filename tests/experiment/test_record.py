@@ -21,7 +21,7 @@ from dp_bench.errors import UserError
 from dp_bench.experiment.archive import read_archive, walk
 from dp_bench.experiment.config import AlsoConfig, DatasetConfig, GridConfig, ModelConfig, PrivacyConfig, TrainConfig
 from dp_bench.experiment.record import Provenance, Stored, record_of
-from dp_bench.experiment.spec import Machine, RunSpec, digest_of
+from dp_bench.experiment.spec import LEVELS, Machine, RunSpec, digest_of, part
 from dp_bench.experiment.store import RunFolder, read_stored
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.privacy.accounting import Sampling
@@ -168,12 +168,40 @@ def test_provenance_may_be_of_any_shape(odd: object) -> None:
     assert math.isnan(found.seconds)
 
 
-def test_only_the_store_knows_the_names_of_files() -> None:
-    files = r"spec\.json|result\.json|metrics\.csv|provenance\.json|checkpoint\.pt|best\.pt|trade_off\.(csv|json)"
-    name = re.compile(rf"""["'/](?:{files}|\.lock)["']""")
-    assert name.search((PACKAGE / "experiment/store.py").read_text())
-    knowing = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if name.search(path.read_text())}
-    assert knowing == {"experiment/store.py", "experiment/trade_off_store.py"}
+def files_with(pattern: str) -> set[str]:
+    return {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if re.search(pattern, path.read_text())}
+
+
+@pytest.mark.parametrize(
+    ("names", "known_to"),
+    [
+        (r"spec\.json|result\.json|metrics\.csv|provenance\.json|checkpoint\.pt|\.lock|rung.*\.json", "store"),
+        (r"selection\.json", "store"),
+        (r"trade_off\.csv|trade_off\.json", "trade_off_store"),
+        (r"\w*\.jsonl", "archive"),
+    ],
+)
+def test_only_the_store_knows_the_names_of_files(names: str, known_to: str) -> None:
+    assert files_with(rf"""["'/](?:{names})["']""") == {f"experiment/{known_to}.py"}
+
+
+def test_each_other_name_in_a_store_is_known_to_one_file() -> None:
+    assert files_with(r"""["'/]audit\.json["']""") == {"testing/results.py"}
+    assert files_with(r"""[/,] "trade_off"[,)/ ]""") == {"experiment/trade_off_store.py"}
+
+
+def test_only_what_names_folders_and_variants_takes_their_names_apart() -> None:
+    rooms = r"^(experiment|training|testing|sweep|report)/"
+    folders = files_with(r"""split\("/"|removeprefix\("(k|eps|seed)"\)|parts\[-?\d""")
+    assert {name for name in folders if re.match(rooms, name)} == {"experiment/spec.py"}
+    assert files_with(r"""variant\w*\.(split|replace)\(""") == {"experiment/variants.py"}
+
+
+def test_a_folder_has_the_parts_that_are_told_apart() -> None:
+    spec = synthetic_spec(lr=0.3162)
+    assert len(spec.folder.parts) == len(LEVELS)
+    assert [part(str(spec.folder), level) for level in LEVELS] == list(spec.folder.parts)
+    assert part("paper/default", "dataset") == ""
 
 
 # The steps that were taken are those that were charged
@@ -237,7 +265,7 @@ def test_run_refuses_a_finished_run_whose_metrics_end_elsewhere(tmp_path: Path) 
     assert run.result() is not None
     lines = (folder / "metrics.csv").read_text().splitlines()
     (folder / "metrics.csv").write_text("\n".join([*lines, lines[-1].replace("1172", "2344", 1)]) + "\n")
-    with pytest.raises(UserError, match=r"metrics.csv: expected what fits the checksum in result.json"):
+    with pytest.raises(UserError, match="metrics: expected what fits the checksum in its result, got something else"):
         run.result()
     result = json.loads((folder / "result.json").read_text())
     metrics = hashlib.sha256((folder / "metrics.csv").read_bytes()).hexdigest()

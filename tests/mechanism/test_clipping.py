@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dp_bench.mechanism.clipping import FlatModel, clipped_sums, layers
-from dp_bench.mechanism.clipping.gradients import _chain, fused, general, one_by_one, opacus, together
+from dp_bench.mechanism.clipping.gradients import _chain, together
 from dp_bench.mechanism.clipping.parts import Materialised, OuterProduct, Weights
 from dp_bench.privacy.query import Query
 from dp_bench.tasks import TASKS
+from dp_bench.testing import fused, general, one_by_one, opacus
 
 MODELS = {task.model: (task.recipe().build, task.shape({"words": 25}), task.losses) for task in TASKS.values()}
 

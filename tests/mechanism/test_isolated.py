@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from dp_bench.mechanism.clipping import FlatModel, clipped_sums, gather, isolated
-from dp_bench.mechanism.clipping.gradients import alone, one_by_one, together
+from dp_bench.mechanism.clipping.gradients import alone, together
 from dp_bench.privacy.query import Query
 from dp_bench.strategies.base import clipped_gradient
+from dp_bench.testing import one_by_one
 
 
 class _Attention(nn.Module):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from dp_bench.errors import UserError
 from dp_bench.files.atomic import cache_folder, write_atomically
-from dp_bench.files.cached import _digest, cached
+from dp_bench.files.cached import cached
+from dp_bench.files.checksummed import json_digest
 from dp_bench.privacy import calibration as calibration_module
 from dp_bench.privacy import checks as checks_module
 from dp_bench.privacy.accounting import Sampling, epsilon
@@ -439,7 +440,7 @@ def edited(path, **changes):
     entry = json.loads(path.read_bytes())
     entry["result"].update(changes)
     del entry["sha256"]
-    path.write_text(json.dumps({**entry, "sha256": _digest(entry)}))
+    path.write_text(json.dumps({**entry, "sha256": json_digest(entry)}))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from dp_bench import Budget, Sampling, allocate
 from dp_bench.cli import main
-from dp_bench.files.cached import _digest
+from dp_bench.files.checksummed import json_digest
 from dp_bench.privacy.allocators import rungs_of
 from dp_bench.privacy.selection import Trials
 
@@ -127,7 +127,7 @@ def test_an_edited_answer_is_not_believed(
     assert change.keys() <= entry["result"].keys()
     entry["result"] = {name: value for name, value in (entry["result"] | change).items() if value is not None}
     del entry["sha256"]
-    path.write_text(json.dumps({**entry, "sha256": _digest(entry)}))
+    path.write_text(json.dumps({**entry, "sha256": json_digest(entry)}))
     assert asked(capsys, "--candidates", "25", "--epsilon", "3") == first
 
 

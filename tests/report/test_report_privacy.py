@@ -14,8 +14,7 @@ import pytest
 from report_helpers import PROVENANCE, synthetic_spec, write_run
 
 from dp_bench.experiment.spec import comparable
-from dp_bench.files.cached import _digest
-from dp_bench.files.checksummed import read_checksummed, write_checksummed
+from dp_bench.files.checksummed import json_digest, read_checksummed, write_checksummed
 from dp_bench.privacy.accounting import Sampling, epsilon, rounded_up
 from dp_bench.privacy.calibration import seeds_charged, total, under
 from dp_bench.report import privacy_page, rerun_commands
@@ -181,7 +180,7 @@ def test_a_run_that_claims_less_than_its_noise_spends_is_named_and_skipped(
     (skipped,) = collection.skipped
     assert skipped.folder.endswith("seed1")
     assert named in skipped.reason
-    assert skipped.reason.endswith("delete the folder to run it again")
+    assert skipped.reason.endswith("delete its folder to run it again")
 
 
 @pytest.mark.parametrize("claimed", [1.0, None])
@@ -227,7 +226,7 @@ def test_an_edited_opinion_is_not_believed(tmp_path: Path, monkeypatch: pytest.M
     entry = json.loads(path.read_bytes())
     entry["result"]["grid"] = 0.1
     del entry["sha256"]
-    path.write_text(json.dumps({**entry, "sha256": _digest(entry)}))
+    path.write_text(json.dumps({**entry, "sha256": json_digest(entry)}))
     (again,) = privacy_page.accounts(results)
     assert again.opinions["pld"] is None
     (asked,) = privacy_page.accounts(results, ["pld"])

@@ -15,7 +15,7 @@ from dp_bench.report.scorecard import NOT_JUDGED, NOT_RUN, REPRODUCED, rankings,
 from dp_bench.report.sections import sections
 from dp_bench.report.tables.scorecard import headline
 from dp_bench.tasks import TASKS
-from dp_bench.training.trainer import _ARITHMETIC
+from dp_bench.training.trainer import ARITHMETIC
 
 
 def judged(runs: tuple[RunRecord, ...]) -> dict[str, set[str]]:
@@ -97,7 +97,7 @@ def test_ag_news_is_trained_in_full_where_it_can_be_had(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("arithmetic", "seconds", "words"),
-    [(9, 1.0, "made by arithmetic 9 and this is"), (_ARITHMETIC, 1e4, "took less than 120 s")],
+    [(9, 1.0, "made by arithmetic 9 and this is"), (ARITHMETIC, 1e4, "took less than 120 s")],
 )
 def test_why_no_run_is_repeated(tmp_path: Path, arithmetic: int, seconds: float, words: str) -> None:
     origin = {**PROVENANCE, "machine": {"arithmetic": arithmetic}, "seconds_of_last_session": seconds}

@@ -49,8 +49,8 @@ def prepared() -> Iterator[list[Scenario]]:
     dataset = replace(whole, test_x=whole.test_x[:100], test_y=whole.test_y[:100])
     with (
         mock.patch.object(type(TASKS["ag_news"]), "load", return_value=dataset),
-        mock.patch("dp_bench.training.run.source_commit", return_value=None),
-        mock.patch("dp_bench.training.run.metadata.version", return_value="1"),
+        mock.patch("dp_bench.training.provenance.source_commit", return_value=None),
+        mock.patch("dp_bench.training.provenance.metadata.version", return_value="1"),
     ):
         yield _scenarios()
 

@@ -21,9 +21,9 @@ import dp_bench.training.selection
 from dp_bench.cli import main
 from dp_bench.experiment.archive import archive
 from dp_bench.experiment.record import Evaluation
-from dp_bench.experiment.selected import RELEASED_NOTHING, SelectedGrid, Trial
+from dp_bench.experiment.selected import SelectedGrid, Trial
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder
+from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder
 from dp_bench.files import system
 from dp_bench.privacy.accountants import RDP_ORDERS
 from dp_bench.privacy.selection import Trials

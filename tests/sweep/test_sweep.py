@@ -201,7 +201,7 @@ def damaged_result(folder: Path) -> None:
     ("plant", "reason"),
     [
         (damaged_checkpoint, "checkpoint.pt: expected a whole file, got a checksum that does not fit"),
-        (damaged_result, "result.json: expected content that fits its checksum"),
+        (damaged_result, "result.json: expected a whole JSON object that fits its checksum"),
     ],
 )
 def test_a_failing_configuration_is_reported_at_the_end_and_the_others_finish(

@@ -2,8 +2,10 @@
 
 import io
 import math
+from dataclasses import replace
 
 import pytest
+from report_helpers import synthetic_spec
 
 from dp_bench.sweep.terminal import as_lines, console, plain_table, print_table, rich_table, short_names, sparkline
 
@@ -35,14 +37,16 @@ def test_a_terminal_has_colors_unless_no_color_says_no(monkeypatch: pytest.Monke
 
 
 def test_names_say_no_more_of_a_variant_than_tells_grids_apart() -> None:
-    long = "quick/dataset.limit=6000,train.epochs=1.6/mnist/online/k5/eps3"
-    assert short_names([long]) == {long: "mnist/online/k5/eps3"}
-    other = "quick/dataset.limit=6000,strategy.momentum=0,train.epochs=1.6/mnist/online/k5/eps3"
-    assert list(short_names([long, other]).values()) == [
+    long = synthetic_spec(variant="dataset.limit=6000,train.epochs=1.6", lr=0.3162)
+    assert short_names([long]) == {str(long.grid_folder): ("mnist", "online", "5", "3")}
+    other = synthetic_spec(variant="dataset.limit=6000,strategy.momentum=0,train.epochs=1.6", lr=0.3162)
+    assert list(map(str, short_names([long, other]).values())) == [
         "mnist/online/k5/eps3",
         "mnist (strategy.momentum=0)/online/k5/eps3",
     ]
-    assert len(set(short_names(["paper/default/a/b/k5/eps3", "quick/default/a/b/k5/eps3"]).values())) == 2
+    default = synthetic_spec(lr=0.3162)
+    assert len(set(short_names([default, replace(default, profile="quick")]).values())) == 2
+    assert short_names([default, other])[str(default.grid_folder)].dataset == "mnist (default)"
 
 
 def test_sparkline() -> None:

@@ -32,7 +32,7 @@ def test_damage_and_another_process_have_codes_of_their_own(
         capfd.readouterr()
         assert main(WORDS) == 3
         (line,) = capfd.readouterr().err.strip().splitlines()
-        assert "metrics.csv: expected what fits the checksum in result.json, got" in line
+        assert "metrics: expected what fits the checksum in its result, got" in line
     metrics.write_bytes(whole)
     assert main(WORDS) == 0
 

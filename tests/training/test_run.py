@@ -19,7 +19,6 @@ import pytest
 import torch
 from running import POINT, carry_out, contents, data_of, in_a_child, smoke
 
-import dp_bench.experiment.checkpoint
 import dp_bench.experiment.store
 import dp_bench.files.atomic
 import dp_bench.files.checksummed
@@ -29,7 +28,8 @@ from dp_bench.experiment.record import Evaluation
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.strategies import STRATEGIES
-from dp_bench.training.run import run, source_commit
+from dp_bench.training.provenance import source_commit
+from dp_bench.training.run import run
 from dp_bench.training.trainer import Training, noise_key
 
 pytestmark = pytest.mark.usefixtures("without_data")
@@ -85,7 +85,7 @@ def test_killed_before_any_file_is_renamed_it_ends_the_same(tmp_path: Path, monk
         real(path, content, **how)
 
     def write_with(writer: Callable[..., None]) -> None:
-        for module in (dp_bench.experiment.checkpoint, dp_bench.experiment.store, dp_bench.files.checksummed):
+        for module in (dp_bench.experiment.store, dp_bench.files.checksummed):
             monkeypatch.setattr(module, "write_atomically", writer)
 
     write_with(counted)

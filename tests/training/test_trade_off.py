@@ -17,7 +17,6 @@ import dp_bench.training.trainer
 from dp_bench import cli
 from dp_bench.files.checksummed import read_checksummed
 from dp_bench.mechanism.clipping import FlatModel
-from dp_bench.mechanism.clipping.gradients import one_by_one
 from dp_bench.mechanism.noise import normal
 from dp_bench.mechanism.rng import rng
 from dp_bench.privacy.rounding import ROUNDING
@@ -26,6 +25,7 @@ from dp_bench.report.chart import Chart
 from dp_bench.report.collect import collect
 from dp_bench.report.render import pictures
 from dp_bench.tasks.base import Recipe
+from dp_bench.testing import one_by_one
 from dp_bench.training import trade_off
 from dp_bench.training.trade_off import LABEL, Measurement, Observed, Row, measure
 from dp_bench.training.trainer import Training, noise_key

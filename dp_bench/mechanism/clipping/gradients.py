@@ -1,6 +1,5 @@
-"""Per-example gradients of a whole model: the fast way, the general way, and two slow ways kept as truth."""
+"""Per-example gradients of a whole model: the fast way, and the general way; slow ones are in `testing/oracles.py`."""
 
-import copy
 from collections.abc import Callable, Sequence
 
 import torch
@@ -40,20 +39,8 @@ def together(
     rows = len(inputs) if rows is None else rows
     inputs, targets = padded(inputs, multiple), padded(targets, multiple)
     if chain is None:
-        return _vmapped(model, losses, inputs, targets, rows)
+        return vmapped(model, losses, inputs, targets, rows)
     return _along(chain, model, losses, inputs, targets, rows)
-
-
-def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
-    """The fast way or none."""
-    if not is_chain(model.module):
-        raise TypeError(f"{type(model.module).__name__} is not a chain of layers that all have a rule")
-    return together(model, losses, inputs, targets)
-
-
-def general(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
-    """Any model that treats its examples independently, by vmap; slower, never wrong."""
-    return _vmapped(model, losses, padded(inputs), padded(targets), len(inputs))
 
 
 def alone(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
@@ -91,7 +78,9 @@ def padded(rows: Tensor, multiple: int = 8) -> Tensor:
     return rows.clone() if rows.data_ptr() % _ALIGNMENT else rows
 
 
-def _vmapped(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
+def vmapped(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
+    """Any model that treats its examples independently; slower, never wrong."""
+
     def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return losses(functional_call(model.module, parameters, (x[None],)), y[None])[0]
 
@@ -101,35 +90,10 @@ def _vmapped(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, 
     per_example = {name: gradients[:rows] for name, gradients in per_example.items()}
     for layer, name, parameter in owned:  # functional_call does not put back those of a layer that is used twice
         layer._parameters[name] = parameter
-    return _materialised(model, per_example)
+    return materialised(model, per_example)
 
 
-def one_by_one(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
-    """The definition itself: plain autograd on one example at a time. For tests."""
-    module = copy.deepcopy(model.module).requires_grad_()
-    parameters = dict(module.named_parameters())
-    rows = [
-        torch.autograd.grad(losses(module(x[None]), y[None]).sum(), list(parameters.values()))
-        for x, y in zip(inputs, targets, strict=True)
-    ]
-    return _materialised(model, {n: torch.stack(g) for n, g in zip(parameters, zip(*rows, strict=True), strict=True)})
-
-
-def opacus(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
-    """Opacus' per-example gradients. For tests."""
-    from opacus import GradSampleModule
-
-    # Opacus 1.6 reads a convolution's input as if its channels came first, whatever its strides say. A clone, because
-    # contiguous() thinks that a tensor of one channel needs no change, and its strides would still say channels last.
-    channels_first = copy.deepcopy(model.module).requires_grad_()
-    for parameter in channels_first.parameters():
-        parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
-    module = GradSampleModule(channels_first, loss_reduction="sum")
-    losses(module(inputs.clone(memory_format=torch.contiguous_format)), targets).sum().backward()
-    return _materialised(model, {n: p.grad_sample for n, p in module._module.named_parameters()})
-
-
-def _materialised(model: FlatModel, per_example: dict[str, Tensor]) -> Parts:
+def materialised(model: FlatModel, per_example: dict[str, Tensor]) -> Parts:
     return [(model.slices[name], Materialised(flattened(g))) for name, g in per_example.items()]
 
 

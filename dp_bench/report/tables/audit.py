@@ -6,25 +6,24 @@ from typing import Any
 
 from dp_bench.errors import UserError
 from dp_bench.files.checksummed import read_checksummed
+from dp_bench.files.from_json import FOREIGN
 from dp_bench.report.contents import Part, shown
 from dp_bench.report.rerun_commands import short
 from dp_bench.report.table import Column, Table
-from dp_bench.testing.results import PARTS, Audit
-
-FILE = "audit.json"
+from dp_bench.testing.results import AUDIT, PARTS, Audit
 
 
 @shown("Audit", 10, main_only=True)
 def audited(root: Path) -> Part | None:
     """What the store at `root` knows of an audit; None if there was none."""
     try:
-        content = read_checksummed(root / FILE)
+        content = read_checksummed(root / AUDIT)
         audit = Audit.from_json(content)
         paragraphs = [_when(content), audit.verdict, *(f"{part}: {what}" for part, what in PARTS.items()), _LIMITS]
     except FileNotFoundError:
         return None
-    except (UserError, OSError, LookupError, TypeError, ValueError, AttributeError):
-        damage = f"{FILE} is damaged or of another version, and was skipped: run dp-bench audit again."
+    except (UserError, OSError, *FOREIGN):
+        damage = f"{AUDIT} is damaged or of another version, and was skipped: run dp-bench audit again."
         return Part("Audit", warnings=[damage])
     warnings = [f"REFUTED: {f.part}, {f.subject}: {f.measured}, claimed {f.claimed}." for f in audit.refuted]
     warnings += [f"MISSED, a planted bug: {bug.name}, {'; '.join(bug.missed)}." for bug in audit.bugs if bug.missed]

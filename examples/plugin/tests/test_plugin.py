@@ -1,6 +1,6 @@
 from dp_bench_plugin.nsgd import NSGD
 
-from dp_bench.testing.contract import check_strategy
+from dp_bench.testing import check_strategy
 
 
 def test_nsgd() -> None:
