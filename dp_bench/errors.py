@@ -34,7 +34,7 @@ class DamagedFile(UserError):
 
 
 class HeldElsewhere(UserError):
-    """Another process is at work on the same run; it was left alone."""
+    """Another process is running the same run; it was left alone."""
 
     exit_code = 4
 

@@ -36,7 +36,7 @@ def poisson(dataset_size: int, rate: float, rng: Rng) -> Tensor:
     if rate >= 1:
         return torch.arange(dataset_size)
     expected = dataset_size * rate
-    block = math.ceil(expected + 6 * math.sqrt(expected) + 16)  # almost always enough at once
+    block = math.ceil(expected + 6 * math.sqrt(expected) + 16)  # almost always enough in one draw
     blocks: list[np.ndarray] = []
     last = -1
     while last < dataset_size:

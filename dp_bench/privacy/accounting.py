@@ -62,9 +62,9 @@ def epsilon_curve(
     """Epsilon spent after each of the ascending numbers of `steps`; the last one is what `epsilon` says of it.
 
     What one step costs is computed once and composed for each point: for `rdp` that is a multiplication, so a point is
-    free; for `pld` and `prv` it is a convolution, up to half a second a point. These two carry numerical error, so each
-    point is lowered to the smallest of those after it (fewer steps never cost more): the curve is monotone, and every
-    value remains an upper bound.
+    free; for `pld` and `prv` it is a convolution, up to half a second per point. These two carry numerical error, so
+    each point is lowered to the smallest of those after it (fewer steps never cost more): the curve is monotone,
+    and every value remains an upper bound.
     """
     spent_by = accountant_of(accountant).spent_after
     if not noise_multiplier >= 0:

@@ -15,7 +15,7 @@ from dp_bench.privacy.accountants import ACCOUNTANTS
 _EXAMPLES = """examples:
   dp-bench report                                    runs/paper -> reports/paper/index.html
   dp-bench report --profile smoke --out /tmp/report
-  dp-bench report --accountants pld,prv              consult these too (a quarter of a minute a grid, once)
+  dp-bench report --accountants pld,prv              consult these too (15 seconds per grid, once)
   dp-bench report --variant strategy.momentum=0      compare this variant with the paper first
 
 It works on whatever is there, and says what is missing.

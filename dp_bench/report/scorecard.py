@@ -70,7 +70,7 @@ class Score:
 
 
 def scorecard(results: Results) -> list[Score]:
-    """A score a published cell, in the paper's order."""
+    """One score per published cell, in the paper's order."""
     return [_score(cell, results.get(_key(cell))) for cell in published.cells()]
 
 

@@ -61,7 +61,7 @@ class Task(ABC):
     metric_words: ClassVar[str]  # in a sentence
 
     epsilons: ClassVar[tuple[float, ...]] = (3, 5, 7, 9)  # budgets per grid, the paper's where it has the data set
-    # Examples whose per-example gradients are held at once: what fits the cache. Bits depend on it.
+    # Examples per chunk of per-example gradients: what fits the cache. Bits depend on it.
     micro_batch: int = 128
     step_cost: ClassVar[float] = 1  # about how long a step takes, in steps of the bag of words
     synthetic_rows: ClassVar[tuple[int, int]] = (6_000, 1_000)  # training and test rows of the synthetic twin

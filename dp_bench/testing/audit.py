@@ -14,7 +14,7 @@ from dp_bench.testing.subjects import Subject, subject_of, subjects
 
 FALSE_ALARM = 1e-4  # correct code is refuted at most so often by an audit of up to twenty strategies
 QUICK_RUNS, FULL_RUNS = 500, 2000  # of the identity
-QUICK_AT_ONCE = 5  # canaries per call
+QUICK_COPIES = 5  # canaries per call
 
 MODELS = ("bag of words", "CNN", "autoencoder", "odd widths")
 
@@ -102,7 +102,7 @@ def run(
 
 def _strategy_checks(subject: Subject, key: str, quick: bool) -> list[Check]:
     return [
-        partial(checks.canary, subject, key, at_once=QUICK_AT_ONCE if quick else 1),
+        partial(checks.canary, subject, key, copies=QUICK_COPIES if quick else 1),
         partial(checks.likelihood, subject, key, runs=QUICK_RUNS if quick else FULL_RUNS),
         partial(checks.noisy, subject, key),
         # Convolutions take longest.
@@ -153,7 +153,7 @@ def _fastest(part: str, subject: Subject | None, key: str) -> Check:
         }
         return engine[part]
     strategies = {
-        "canary": partial(checks.canary, subject, key, at_once=canaries.AT_ONCE),
+        "canary": partial(checks.canary, subject, key, copies=canaries.COPIES),
         "identity": partial(checks.likelihood, subject, key, runs=QUICK_RUNS),
         "noise": partial(checks.noisy, subject, key),
         "replay": partial(checks.neighbours, subject, "empty batches", key, everywhere=False),

@@ -17,7 +17,7 @@ from dp_bench.tasks import TASKS
 from dp_bench.tasks.ag_news import GLOVE
 
 
-class TestWhatIsRemembered:
+class TestWhatIsCached:
     @pytest.fixture
     def reads(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The names of the files that are read in full from now on."""
@@ -75,7 +75,7 @@ class TestWhatIsRemembered:
         assert describe("mnist") == first
         assert len(reads) == 8
 
-    def test_a_file_changed_just_now_is_not_remembered(
+    def test_a_file_changed_just_now_is_not_cached(
         self, own: Path, tiny: dict[str, bytes], reads: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(files, "_RACY_SECONDS", 60.0)

@@ -104,7 +104,7 @@ def test_initial_weights_depend_on_the_seed_alone_and_nothing_else_is_touched():
 
 
 @pytest.mark.parametrize("drawn", [2, 3])
-def test_a_stream_restored_from_a_checkpoint_goes_on_where_it_was(drawn):
+def test_a_generator_restored_from_a_checkpoint_continues_where_it_was(drawn):
     one = rng("run", "noise")
     one.uniform(1001, torch.float64)
     one.uniform(drawn, torch.float32)

@@ -76,7 +76,7 @@ def test_batch_size_is_binomial(batches):
 @pytest.mark.parametrize("block", [None, 2])
 @pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_every_subset_is_as_likely_as_with_a_coin_per_example(monkeypatch, rate, block):
-    if block:  # too few gaps at once: the loop must go on where it stopped
+    if block:  # too few gaps per draw: the loop must continue where it stopped
         monkeypatch.setattr(sampling, "math", SimpleNamespace(ceil=lambda _: block, sqrt=math.sqrt, log1p=math.log1p))
     size, times = 5, 4_000
     subsets = (drawn(size, rate, times, f"subsets {block}") * 2.0 ** torch.arange(size)).sum(1).int()

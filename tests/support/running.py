@@ -98,6 +98,6 @@ def contents(root: Path) -> dict[str, bytes]:
     found = {}
     for path in sorted(root.rglob("*")):
         if path.is_file() and path.name not in ("provenance.json", ".lock"):
-            with contextlib.suppress(FileNotFoundError):  # a sweep at work has just put it in its place
+            with contextlib.suppress(FileNotFoundError):  # a running sweep has just put it in its place
                 found[str(path.relative_to(root))] = path.read_bytes()
     return found

@@ -28,7 +28,7 @@ Passes = Callable[[FlatModel, Losses, Tensor, Tensor, int], Parts]  # the last: 
 Chain = list[tuple[str, nn.Module, Rule | None]]  # layers, and the rules of those that have parameters
 
 
-def together(
+def batched_gradients(
     model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int | None = None, multiple: int = 8
 ) -> Parts:
     """Fused where every layer has a rule, the general way otherwise; all examples in one pass.
@@ -48,7 +48,7 @@ def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> 
     """The fast way or none."""
     if not is_chain(model.module):
         raise TypeError(f"{type(model.module).__name__} is not a chain of layers that all have a rule")
-    return together(model, losses, inputs, targets)
+    return batched_gradients(model, losses, inputs, targets)
 
 
 def general(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
@@ -56,9 +56,12 @@ def general(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -
     return _vmapped(model, losses, padded(inputs), padded(targets), len(inputs))
 
 
-def alone(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
+def isolated_gradients(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
     """One example after another, each in memory of its own: what is computed of it cannot depend on the others."""
-    passes = [together(model, losses, inputs[i : i + 1].clone(), targets[i : i + 1].clone(), 1, 1) for i in range(rows)]
+    passes = [
+        batched_gradients(model, losses, inputs[i : i + 1].clone(), targets[i : i + 1].clone(), 1, 1)
+        for i in range(rows)
+    ]
     return [(some[0][0], joined([part for _, part in some])) for some in zip(*passes, strict=True)]
 
 
