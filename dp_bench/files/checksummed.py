@@ -29,7 +29,7 @@ def read_checksummed_line(line: bytes) -> dict[str, Any]:
     """The content of such a line; ValueError where it is damaged."""
     content = json.loads(line)
     if not isinstance(content, dict) or content.pop("sha256", None) != _checksum(content):
-        raise ValueError("found content that does not fit its checksum")
+        raise ValueError("sha256: expected that of the content, got another")
     return content
 
 

@@ -64,7 +64,7 @@ class _AesRng:
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
         if dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"dtype: found {dtype}, expected torch.float32 or torch.float64")
+            raise TypeError(f"dtype: expected torch.float32 or torch.float64, got {dtype}")
         single = dtype == torch.float32
         drawn = np.empty(size, np.float32 if single else np.float64)
         memory = np.empty(_CHUNK // drawn.itemsize, "<u4" if single else "<u8")

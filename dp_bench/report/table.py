@@ -56,7 +56,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.kind not in _PRINTED:
-            raise ValueError(f"{self.heading}: expected a kind of {', '.join(_PRINTED)}. Found {self.kind}.")
+            raise ValueError(f"{self.heading}: expected a kind of {', '.join(_PRINTED)}, got {self.kind}")
 
     @property
     def align(self) -> Literal["left", "right"]:
@@ -91,12 +91,12 @@ class Table:
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.rows} | {len(self.head)}
         if len(widths) != 1:
-            raise ValueError(f"{self.name}: rows and columns must be equally wide. Found {sorted(widths)}.")
+            raise ValueError(f"{self.name}: expected rows as wide as the columns, got {sorted(widths)}")
         if self.guarantees and len(self.guarantees) != len(self.rows):
-            raise ValueError(f"{self.name}: expected {len(self.rows)} guarantees. Found {len(self.guarantees)}.")
+            raise ValueError(f"{self.name}: expected {len(self.rows)} guarantees, got {len(self.guarantees)}")
         texts = [text for column in self.columns for text in (column.heading, column.group)]
         if self.rows and not self.guarantees and any("ε" in text for text in (*texts, *chain(*self.cells))):
-            raise ValueError(f"{self.name}: expected what each row's ε means. Found no guarantees.")
+            raise ValueError(f"{self.name}: expected what each row's ε means, got no guarantees")
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

@@ -175,9 +175,7 @@ class Reconstruction(Task):
 
     def losses(self, outputs: "Tensor", targets: "Tensor") -> "Tensor":
         if outputs.shape != targets.shape:  # torch would broadcast, and compare each output with every target
-            raise ValueError(
-                f"targets: found shape {tuple(targets.shape)}, expected the outputs' {tuple(outputs.shape)}"
-            )
+            raise ValueError(f"targets: expected the outputs' shape {tuple(outputs.shape)}, got {tuple(targets.shape)}")
         return (outputs - targets).square().flatten(1).mean(1)
 
     def scores(self, outputs: "Tensor", targets: "Tensor") -> "Tensor":

@@ -86,7 +86,7 @@ def run(
     started = time.monotonic()
     chosen = subjects(strategy)
     if len(chosen) * (checks.CANARY_ERROR + 10 * checks.IDENTITY_ERROR + checks.NOISE_ERROR) > FALSE_ALARM:
-        raise ValueError(f"expected few enough strategies for false alarms below {FALSE_ALARM}, got {len(chosen)}")
+        raise ValueError(f"strategies: expected few enough for false alarms below {FALSE_ALARM}, got {len(chosen)}")
     everything = [check for subject in chosen for check in _strategy_checks(subject, key, quick)]
     findings = []
     for check in everything + _engine_checks(key, quick):

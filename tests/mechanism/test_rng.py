@@ -120,5 +120,5 @@ def test_a_generator_restored_from_a_checkpoint_continues_where_it_was(drawn):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
 def test_only_precisions_that_reach_neither_zero_nor_one_are_drawn(dtype):
-    with pytest.raises(TypeError, match=f"found {dtype}, expected torch.float32 or torch.float64"):
+    with pytest.raises(TypeError, match=f"dtype: expected torch.float32 or torch.float64, got {dtype}"):
         rng("run", "noise").uniform(3, dtype)

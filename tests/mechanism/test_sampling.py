@@ -159,7 +159,7 @@ def test_fixed_size_draws_that_many_uniformly_without_replacement():
 
 
 def test_a_batch_larger_than_the_data_set_is_refused():
-    with pytest.raises(ValueError, match="found 21, expected at most the 20 examples"):
+    with pytest.raises(ValueError, match="expected at most the 20 examples there are, got 21"):
         sampling.fixed_size(20, 21, rng("fixed", "batches"))
 
 
