@@ -14,8 +14,8 @@ from dp_bench.tasks import TASKS
 PACKAGE = Path(__file__).parent.parent / "dp_bench"
 
 LAW = (
-    "errors < registry < files < paper < privacy < strategies < mechanism < data < tasks < experiment < training"
-    " < testing < sweep < report < cli"
+    "errors < arguments < registry < files < paper < privacy < strategies < mechanism < data < tasks < experiment"
+    " < training < testing < sweep < report < cli"
 )
 ROOMS = LAW.split(" < ")
 STARTS_WITHOUT_TORCH = [

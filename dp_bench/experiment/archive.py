@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from dp_bench.errors import JobsFailed, UserError, command_parser, invalid
+from dp_bench.arguments import command_parser
+from dp_bench.errors import JobsFailed, UserError, invalid
 from dp_bench.experiment.record import FOREIGN, Stored, record_of
 from dp_bench.experiment.selected import RELEASED_NOTHING, copy_empty_selection
 from dp_bench.experiment.store import is_finished, read_stored

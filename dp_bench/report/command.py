@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import command_parser, invalid, unknown
+from dp_bench.arguments import command_parser
+from dp_bench.errors import invalid, unknown
 from dp_bench.files import system
 from dp_bench.files.names import NAME, one_line
 from dp_bench.files.swapped import replaced_folder

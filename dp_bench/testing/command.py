@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dp_bench.errors import command_parser
+from dp_bench.arguments import command_parser
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.testing.results import Audit
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 
-from dp_bench.cli import configuration_folder
 from dp_bench.data.tensors import Dataset
 from dp_bench.experiment import config, validation
+from dp_bench.experiment.conf import configuration_folder
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.record import Evaluation, RunResult, UsedData
 from dp_bench.experiment.resolve import specs
