@@ -16,8 +16,9 @@ from dp_bench.files.checksummed import write_checksummed
 from dp_bench.testing.results import Audit
 
 DEFAULT = Path("runs") / "audit.json"
-_EXAMPLES = """examples:
-  dp-bench audit --quick                             about seven minutes of one core
+QUICK_MINUTES = 7  # of one core
+_EXAMPLES = f"""examples:
+  dp-bench audit --quick                             about {QUICK_MINUTES} minutes of one core
   dp-bench audit                                     all of it
   dp-bench audit --strategy online --out /tmp/audit.json
 

@@ -44,8 +44,8 @@ def comparisons_table(results: Results) -> Table | None:
     ]
     return Table(
         "comparisons",
-        "Strategies compared over all k and ε of a data set. Positive differences favour the first; accuracy in "
-        "percentage points, mse ×10².",
+        "Strategies compared over all k and ε of a data set. Positive differences favour the first; "
+        f"{'; '.join(sorted({TASKS[dataset].metric_words for dataset, *_ in found}))}.",
         _COLUMNS,
         rows,
         notes=(
