@@ -36,7 +36,7 @@ from dp_bench.report.table import Column, Table
 
 
 def measure(models: Sequence[str], threads: Sequence[int], repetitions: int, out: Path) -> dict[str, Any]:
-    """All parts. One that fails is named, the others go on, and what there is is written to `out` after each."""
+    """All parts. One that fails is named, the others run, and what there is is written to `out` after each."""
     started = time.monotonic()
     fewer = max(1, repetitions // 3)
     results: dict[str, Any] = {"machine": _machine(), "load_before": os.getloadavg(), "models": list(models)}

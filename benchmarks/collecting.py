@@ -2,7 +2,7 @@
 
     python benchmarks/collecting.py [--repetitions 5]
 
-Made-up runs, read as `dp-bench report` reads them. `report.py` measures a whole report of the paper's sweep.
+Synthetic runs, read as `dp-bench report` reads them. `report.py` measures a whole report of the paper's sweep.
 """
 
 import argparse

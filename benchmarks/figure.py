@@ -61,7 +61,7 @@ def draw(rows: Rows, growth: Rows) -> Figure:
 
 
 def _compare(ax: Axes, rows: Rows, key: str, title: str, *, names_too: bool) -> None:
-    """A dot a contender and thread count; whiskers are the quartiles of its times."""
+    """One dot per contender and thread count; whiskers are the quartiles of its times."""
     ax.set_visible(True)
     ax.set_title(title)
     ax.set_xlabel("× plain PyTorch")

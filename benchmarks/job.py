@@ -106,7 +106,7 @@ def sgd(model: nn.Module, lr: float = LR) -> torch.optim.SGD:
 
 
 def spec_for(job: Job, strategy: str) -> RunSpec:
-    """A run of the paper's protocol, but for its made-up data and its small step."""
+    """A run of the paper's protocol, but for its synthetic data and its small step."""
     hyperparameters = {"lr": job.lr, "clip": CLIP} if strategy == "fixed_threshold" else {"lr": job.lr}
     config = Config(dataset=DatasetConfig(name=DATASETS[job.model], words=job.words))
     rows = REAL_ROWS[job.model] if job.rows is None else job.rows

@@ -1,4 +1,4 @@
-"""Seconds and memory of `dp-bench report` on the paper's whole sweep: 18,435 made-up runs.
+"""Seconds and memory of `dp-bench report` on the paper's whole sweep: 18,435 synthetic runs.
 
     python benchmarks/report.py [--store FOLDER] [--out FOLDER] [--json FILE]
 
@@ -31,7 +31,7 @@ from report_helpers import synthetic_spec, write_run
 
 EXPECTED_RUNS = 18_435
 SEEDS = 5
-# What an untrained model scores, and the published values that stand in for those that are not printed.
+# What an untrained model scores, and published values in place of those that are not printed.
 START = {"mnist": 0.1, "fashion_mnist": 0.17, "ag_news": 0.25}
 NO_DP = {"mnist": 0.988, "fashion_mnist": 0.0035, "ag_news": 0.895}
 

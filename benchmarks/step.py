@@ -2,7 +2,7 @@
 
     python benchmarks/step.py [--models cnn] [--threads 1 2] [--repetitions 15] [--json FILE]
 
-Every contender lives in a process of its own and they take turns, so that no two run at once and a noisy machine is
+Every contender lives in a process of its own and they take turns, so that no two run together and a noisy machine is
 noisy for all: compare the ratios. `make bench` runs this and everything else (bench.py).
 """
 
@@ -126,7 +126,7 @@ def _row(entry: Entry, entries: Mapping[str, Entry], flops: int) -> Row:
     if entry.name == COPY:
         return row | _times(times) | {"gb_per_second": COPY_BYTES / statistics.median(times.values()) / 1e9}
     row |= _times(times) | _speed(times, entries, SGEMM_FLOPS if entry.name == SGEMM else flops)
-    if entry.name != SGEMM:  # which is no step
+    if entry.name != SGEMM:  # which is not a step
         base = entries[PLAIN].peak_mb if PLAIN in entries else None
         row |= _ratios(times, entries) | {
             "peak_mb": entry.peak_mb,

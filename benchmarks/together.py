@@ -33,7 +33,7 @@ def measure(model: str, repetitions: int = REPETITIONS, turn: float = _TURN, row
 
 
 def _rate(workers: list[Worker], seconds: float) -> float:
-    """Steps a second of all of them at once."""
+    """Steps a second of all of them together."""
     for worker in workers:
         worker.start(seconds)
     return sum([worker.finish() for worker in workers])

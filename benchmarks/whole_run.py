@@ -2,7 +2,7 @@
 
     python benchmarks/whole_run.py [--repetitions 3] [--rows 120000] [--epochs 10]
 
-What is left over is what a run adds: checkpoints, metrics, epsilons, provenance. Made-up data of AG News' size.
+What is left over is what a run adds: checkpoints, metrics, epsilons, provenance. Synthetic data of AG News' size.
 """
 
 import argparse

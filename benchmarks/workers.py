@@ -59,7 +59,7 @@ class Worker:
         )
 
     def ready(self) -> None:
-        """Wait until it is built. Many may build at once: nothing is timed yet."""
+        """Wait until it is built. Many may build concurrently: nothing is timed yet."""
         self._hear()
 
     def memory(self) -> tuple[float | None, float]:
@@ -78,7 +78,7 @@ class Worker:
         return found
 
     def start(self, seconds: float) -> None:
-        """Begin to step, for so long or a little longer, and do not wait: for two at once. `finish` waits."""
+        """Begin to step, for so long or a little longer, and do not wait: for two concurrently. `finish` waits."""
         self._tell(f"during {seconds}")
 
     def finish(self) -> float:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dp_bench.mechanism.sampling import poisson
     from dp_bench.privacy.accounting import Sampling, epsilon
     from dp_bench.privacy.calibration import Allocation, Budget, allocate
-    from dp_bench.privacy.query import Query
+    from dp_bench.privacy.query import Query, Released
     from dp_bench.report.frames import load_results, load_trajectories
     from dp_bench.strategies import STRATEGIES, Strategy
     from dp_bench.strategies.ada_sig import AdaSig
@@ -39,17 +39,20 @@ if TYPE_CHECKING:
     from dp_bench.strategies.online import Online
     from dp_bench.strategies.psac import PSAC
     from dp_bench.strategies.sla_clip import SlaClip, SlaClipQ
+    from dp_bench.tasks import TASKS, Classification
 
 __all__ = [
     "DCSGDE",
     "DCSGDP",
     "PSAC",
     "STRATEGIES",
+    "TASKS",
     "AdaSig",
     "AdamWOSM",
     "Allocation",
     "AutoS",
     "Budget",
+    "Classification",
     "DPAdamBC",
     "FixedLine",
     "FixedQuantile",
@@ -58,6 +61,7 @@ __all__ = [
     "NoDP",
     "Online",
     "Query",
+    "Released",
     "Sampling",
     "SlaClip",
     "SlaClipQ",
@@ -74,6 +78,7 @@ __all__ = [
     "rng",
 ]
 
+# A strategy's module is in STRATEGIES.
 _MODULES = {
     "errors": ("UserError",),
     "mechanism.clipping": ("FlatModel", "clipped_sums"),
@@ -82,30 +87,26 @@ _MODULES = {
     "mechanism.sampling": ("poisson",),
     "privacy.accounting": ("Sampling", "epsilon"),
     "privacy.calibration": ("Allocation", "Budget", "allocate"),
-    "privacy.query": ("Query",),
+    "privacy.query": ("Query", "Released"),
     "report.frames": ("load_results", "load_trajectories"),
     "strategies": ("STRATEGIES", "Strategy"),
-    "strategies.ada_sig": ("AdaSig",),
-    "strategies.adam_wosm": ("AdamWOSM",),
-    "strategies.auto_s": ("AutoS",),
-    "strategies.dc_sgd": ("DCSGDE", "DCSGDP"),
-    "strategies.dp_adam_bc": ("DPAdamBC",),
-    "strategies.fixed_line": ("FixedLine",),
-    "strategies.fixed_quantile": ("FixedQuantile",),
-    "strategies.fixed_threshold": ("FixedThreshold",),
-    "strategies.no_dp": ("NoDP",),
-    "strategies.online": ("Online",),
-    "strategies.psac": ("PSAC",),
-    "strategies.sla_clip": ("SlaClip", "SlaClipQ"),
+    "tasks": ("TASKS", "Classification"),
 }
-_SOURCES = {name: module for module, names in _MODULES.items() for name in names}
+_SOURCES = {name: f"dp_bench.{module}" for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _SOURCES:
+    if name not in __all__:
         raise AttributeError(f"module 'dp_bench' has no attribute {name!r}")
-    globals()[name] = found = getattr(importlib.import_module(f"dp_bench.{_SOURCES[name]}"), name)
+    globals()[name] = found = getattr(importlib.import_module(_SOURCES.get(name) or _strategy_module(name)), name)
     return found
+
+
+def _strategy_module(name: str) -> str:
+    from dp_bench.strategies import STRATEGIES
+
+    paths = (STRATEGIES.path(built_in).split(":") for built_in in STRATEGIES.built_in)
+    return next(module for module, kind in paths if kind == name)
 
 
 def __dir__() -> list[str]:

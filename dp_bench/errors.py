@@ -9,16 +9,8 @@ privacy.epsilon: expected a positive number, got -1; set it, for example, to 3
 strategy: expected one of online, no_dp, got onlin; did you mean `online`?
 """
 
-import argparse
-import contextlib
 import difflib
-import signal
-import sys
-import textwrap
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
 
 
 class UserError(Exception):
@@ -34,7 +26,7 @@ class DamagedFile(UserError):
 
 
 class HeldElsewhere(UserError):
-    """Another process is at work on the same run; it was left alone."""
+    """Another process is running the same run; it was left alone."""
 
     exit_code = 4
 
@@ -84,59 +76,3 @@ def failure_of(work: Callable[[], None]) -> Failure | None:
     except OSError as error:  # a full disk, a folder that is not writable
         return Failure(f"{error}; choose another runs=FOLDER, or fix this one")
     return None
-
-
-def usage_errors_in_one_line() -> None:
-    """For every parser from now on, including Hydra's: argparse itself prints its usage and exits."""
-    argparse.ArgumentParser.error = _usage_error  # type: ignore[method-assign, assignment]
-
-
-def command_parser(name: str, description: str, examples: str = "") -> argparse.ArgumentParser:
-    """Of `dp-bench NAME`. An option that is cut short is refused: `--clear` might mean another one tomorrow."""
-    return argparse.ArgumentParser(
-        prog=f"dp-bench {name}",
-        allow_abbrev=False,
-        description=textwrap.fill(description, 100),
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def _usage_error(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    expected = f"what {parser.prog} --help lists"
-    unrecognized = message.removeprefix("unrecognized arguments: ")
-    if unrecognized != message:
-        options = [option for option in parser._option_string_actions if option.startswith("--")]
-        option = unrecognized.split()[0].partition("=")[0]
-        near = did_you_mean(option, options) if option.startswith("-") else ""
-        raise invalid("arguments", expected, unrecognized, near or "leave it out")
-    raise UserError(f"{message}; see {parser.prog} --help")
-
-
-@contextlib.contextmanager
-def stop_signals() -> Iterator[list[int]]:
-    """The signals to stop that were received, each of which raises KeyboardInterrupt; never a traceback."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    def unraisable(found: Any) -> None:
-        if not received:  # else of an interrupt in a place that cannot raise
-            hook(found)
-
-    hook = sys.unraisablehook
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    sys.unraisablehook = unraisable
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            # Once interrupted, another one ends what is still shutting down, and says nothing.
-            signal.signal(number, signal.SIG_DFL if received else handler)
-        if not received:
-            sys.unraisablehook = hook

@@ -17,7 +17,7 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As on a machine that has no data set: stand-ins are all there is."""
+    """As on a machine that has no data set: synthetic data is all there is."""
     monkeypatch.delenv("DP_BENCH_DATA", raising=False)
 
 

@@ -14,8 +14,8 @@ from dp_bench.tasks import TASKS
 PACKAGE = Path(__file__).parent.parent / "dp_bench"
 
 LAW = (
-    "errors < files < registry < paper < privacy < strategies < mechanism < data < tasks < experiment < training"
-    " < testing < sweep < report < cli"
+    "errors < arguments < files < registry < paper < privacy < strategies < mechanism < data < tasks < experiment"
+    " < training < testing < sweep < report < cli"
 )
 ROOMS = LAW.split(" < ")
 STARTS_WITHOUT_TORCH = [

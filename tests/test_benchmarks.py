@@ -60,7 +60,7 @@ LR = 1e-3  # at which a wrong update shows, unlike at the benchmark's
 
 @pytest.fixture(scope="module")
 def measured() -> list[step.Row]:
-    return step.measure("bag_of_words", 1, 2, (PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM, COPY), rows=ROWS)
+    return step.measure("bag_of_words", 1, 2, (PLAIN, SAME_LAYOUT, "unknown", ONLINE, SGEMM, COPY), rows=ROWS)
 
 
 def synthetic_row(contender: str, **numbers: float) -> step.Row:
@@ -149,7 +149,7 @@ def test_the_baseline_with_noise_draws_as_many_vectors_as_online() -> None:
 
 def test_a_row_for_each_contender(measured: list[step.Row]) -> None:
     rows = {row["contender"]: row for row in measured}
-    assert list(rows) == [PLAIN, SAME_LAYOUT, "nobody", ONLINE, SGEMM, COPY, floor.FLOOR]
+    assert list(rows) == [PLAIN, SAME_LAYOUT, "unknown", ONLINE, SGEMM, COPY, floor.FLOOR]
     for name in (PLAIN, SAME_LAYOUT, ONLINE):
         row = rows[name]
         assert row["reason"] is None
@@ -169,11 +169,11 @@ def test_a_row_for_each_contender(measured: list[step.Row]) -> None:
 
 
 def test_a_failing_contender_is_reported_and_the_rest_survive(measured: list[step.Row]) -> None:
-    failed = next(row for row in measured if row["contender"] == "nobody")
-    assert "nobody" in failed["reason"]
+    failed = next(row for row in measured if row["contender"] == "unknown")
+    assert "unknown" in failed["reason"]
     assert "ms" not in failed
     table = markdown(step_tables.steps_table(measured))
-    assert f"nobody does not run the bag_of_words: {failed['reason']}" in table
+    assert f"unknown does not run the bag_of_words: {failed['reason']}" in table
 
 
 def test_a_worker_that_dies_says_so() -> None:
@@ -292,7 +292,7 @@ def test_the_figure_stands_a_part(synthetic_rows: list[step.Row]) -> None:
     assert len(figure.draw(synthetic_rows, []).axes) == 4
 
 
-def test_a_part_that_fails_is_named_and_the_others_go_on(
+def test_a_part_that_fails_is_named_and_the_others_run(
     synthetic_rows: list[step.Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step, "measure", lambda model, *_: synthetic_rows if model == "cnn" else {}["no model"])
@@ -313,7 +313,7 @@ def test_a_part_that_fails_is_named_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("wrong", ["0", "-3", "1.5", "many", ""])
-def test_what_is_no_number_of_times_is_refused(wrong: str) -> None:
+def test_an_invalid_number_of_times_is_refused(wrong: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=f"found {wrong}, expected a whole number from 1 on"):
         options.positive(wrong)
     arguments = options.parser("", 3)

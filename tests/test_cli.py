@@ -6,6 +6,7 @@ import pytest
 
 from dp_bench import __version__
 from dp_bench.cli import main
+from dp_bench.experiment.conf import groups
 
 ONLINE = ["dataset=ag_news", "strategy=online", "strategy.lr=0.316"]
 SMOKE = ["run", "profile=smoke", *ONLINE]
@@ -82,6 +83,9 @@ TOLD = {  # by Hydra, in our words
     "strategy=onlin": f"strategy: expected one of {STRATEGIES}, got onlin; did you mean `online`?",
     "strategy=sgd": f"strategy: expected one of {STRATEGIES}, got sgd; choose one of them",
     "dataset=minst": "dataset: expected one of ag_news, fashion_mnist, mnist, got minst; did you mean `mnist`?",
+    "protocol=paper_probabel": "protocol: expected one of paper_probable, sound, got paper_probabel; did you mean "
+    "`paper_probable`?",
+    "protocol=null": "protocol: expected a name, got null; see dp-bench run --help",
     "profile=smok": "profile: expected one of paper, quick, smoke, verify, got smok; did you mean `smoke`?",
     "strategy.momentun=0": f"strategy.momentun: expected a key of strategy ({OF_ONLINE}), got one that nothing reads; "
     "did you mean `strategy.momentum`?",
@@ -217,3 +221,6 @@ def test_the_help_of_run_shows_examples_groups_and_every_key(capsys: pytest.Capt
     told = capsys.readouterr().out
     for text in ("examples:", "fashion_mnist", "evaluate_every: 50", "accountant: rdp", "quantile: ???"):
         assert text in told
+    for group, names in groups().items():
+        assert f"  {group}=" in told
+        assert all(name in told for name in names)

@@ -14,9 +14,10 @@ import yaml
 from report_helpers import PROVENANCE, synthetic_spec, write_run
 from running import composed
 
-from dp_bench.cli import configuration_folder, main
+from dp_bench.cli import main
 from dp_bench.errors import UserError
 from dp_bench.experiment.archive import archive
+from dp_bench.experiment.conf import configuration_folder
 from dp_bench.experiment.hydra_errors import dotted
 from dp_bench.experiment.rerun_command import SET_BY_PROFILES, SETS_NOTHING, command
 from dp_bench.experiment.resolve import specs
@@ -213,9 +214,12 @@ def test_a_printed_command_chooses_the_same_run(number: int) -> None:
 
 def test_what_profiles_set_is_always_printed() -> None:
     protocol = ("dataset.", "model.", "privacy.", "grid.", "train.")
+    found = {}
     for path in (configuration_folder() / "profile").glob("*.yaml"):
         keys = {key for key in dotted(yaml.safe_load(path.read_text())) if key.startswith(protocol)}
-        assert keys - {"dataset.stand_in"} <= (set() if path.stem in SETS_NOTHING else set(SET_BY_PROFILES))
+        found[path.stem] = keys - {"dataset.stand_in"}
+    assert {name for name, keys in found.items() if not keys} == set(SETS_NOTHING)
+    assert set().union(*found.values()) == set(SET_BY_PROFILES)
 
 
 def test_hosts_and_commits_of_others_stay_text(tmp_path: Path) -> None:

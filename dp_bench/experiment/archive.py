@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from dp_bench.errors import JobsFailed, UserError, command_parser, invalid
+from dp_bench.arguments import command_parser
+from dp_bench.errors import JobsFailed, UserError, invalid
 from dp_bench.experiment.record import Stored, record_of
-from dp_bench.experiment.selected import copy_nothing
+from dp_bench.experiment.selected import copy_empty_selection
 from dp_bench.experiment.spec import LEVELS, part
 from dp_bench.experiment.store import RELEASED_NOTHING, is_finished, read_stored
 from dp_bench.experiment.trade_off_store import TRADE_OFF_DATA, TRADE_OFF_FACTS, read_trade_off, write_trade_off
@@ -46,7 +47,7 @@ class Tree:
     folders: list[str] = field(default_factory=list)  # deep enough to be a run
     archives: list[str] = field(default_factory=list)
     trade_offs: list[str] = field(default_factory=list)  # folders
-    nothing: list[str] = field(default_factory=list)  # folders of grids whose selection released nothing
+    empty_selections: list[str] = field(default_factory=list)  # folders of grids whose selection released nothing
     skipped: list[Skipped] = field(default_factory=list)  # folders that lead nowhere
 
 
@@ -80,7 +81,7 @@ def walk(root: Path, profile: str) -> Tree:
         if any(entry.name in (TRADE_OFF_DATA, TRADE_OFF_FACTS) for entry in entries):
             tree.trade_offs.append(relative)
         elif depth == _GRID and any(entry.name == RELEASED_NOTHING for entry in entries):
-            tree.nothing.append(relative)
+            tree.empty_selections.append(relative)
         elif not inner and not links and not archives and depth > 1:
             tree.skipped.append(Skipped(relative, f"not a run: expected {'/'.join(LEVELS[1:])}", empty=True))
         for name in inner:
@@ -145,9 +146,9 @@ def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool =
                 _merge(target, name, members, replace, outcome)
             for folder in tree.trade_offs:
                 _copy_trade_off(source / folder, target / folder, folder, replace, outcome)
-            for folder in tree.nothing:
+            for folder in tree.empty_selections:
                 try:
-                    copy_nothing(source, target, folder)
+                    copy_empty_selection(source, target, folder)
                 except (UserError, OSError, *FOREIGN) as error:
                     outcome.skipped.append(Skipped(folder, str(error)))
     return outcome

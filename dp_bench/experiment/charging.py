@@ -8,9 +8,9 @@ noise. Whether the second value was swept, chosen by a group (`profile=paper,ver
 different protocols that come of them, whichever is larger.
 
 Not charged is what is not a search on the same data at the same budget: another data set, a grid with a budget of its
-own (`OTHER_BUDGET`), and what no result depends on (`NO_PART_OF_A_RESULT`). Seeds are among these, as in the paper;
-reports say what they would cost. Every key that is not listed here is charged, so a new key is charged until someone
-decides otherwise.
+own (`OTHER_BUDGET`), and what is not a hyperparameter (`NOT_A_SEARCH`). Seeds are among these, as in the
+paper; reports say what they would cost. Every key that is not listed here is charged, so a new key is charged until
+someone decides otherwise.
 """
 
 import json
@@ -43,7 +43,9 @@ OTHER_BUDGET = {
     "privacy.selection.mean",
     "privacy.selection.pool",
 }
-NO_PART_OF_A_RESULT = {
+# Seeds repeat a run; `points` and `epsilons` choose among grids that are charged in full; the others say where a run is
+# computed, shown and kept. Bits depend on `threads` and `micro_batch`, but a command may name only one value of each.
+NOT_A_SEARCH = {
     "seeds",
     "seed",
     "device",
@@ -63,7 +65,7 @@ ONE_RUN_WHATEVER_ITS_VALUE = {"device", "threads", "micro_batch", "checkpoint.ke
 def is_charged(key: str, swept: Sequence[str]) -> bool:
     """Whether several values of a key cost budget; `swept`: the axes of the grid, which its points already charge."""
     grid_members = {f"strategy.{name}" for name in swept}
-    return key not in OTHER_BUDGET | NO_PART_OF_A_RESULT | grid_members
+    return key not in OTHER_BUDGET | NOT_A_SEARCH | grid_members
 
 
 def times_by_budget(choices: Choices, configs: Iterable[Config]) -> Callable[[Config], int]:

@@ -2,7 +2,7 @@
 
 A configuration may come from somebody else: it may say what is run, and nothing more. Hydra would import what
 `_target_` names and write where `hydra.run.dir` says; an alias that repeats itself would keep it busy for hours. A file
-that is no YAML is left to Hydra, which names it if it is chosen.
+that is not YAML is left to Hydra, which names it if it is chosen.
 """
 
 import os

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from types import TracebackType
 
 from dp_bench.errors import UserError, did_you_mean, invalid
+from dp_bench.experiment.conf import groups
 
-_GROUPS = ("dataset", "strategy", "grid", "profile", "experiment")
 _NO_NAME = re.compile(r"(null|true|false|[-+\d.]*|\[.*|\{.*|.*\.\./.*)", re.IGNORECASE)
 _OPTIONS = (
     *("-m", "--multirun", "-c", "--cfg", "-p", "--package", "--resolve", "-i", "--info", "--hydra-help"),
@@ -55,12 +55,11 @@ def _check_override(word: str) -> None:
         raise invalid(key, "hydra/launcher=NAME or hydra.launcher.KEY=VALUE", word, "leave it out")
     if key == "hydra.mode" and value not in ("RUN", "MULTIRUN"):
         raise invalid(key, "RUN or MULTIRUN", value or "nothing", "leave it out")
-    if key in _GROUPS and not value.startswith(("[", "{", "glob(", "choice(")):
-        for name in value.split(","):
+    if key in groups():
+        names = [value] if value.startswith(("[", "{")) else value.split(",")
+        for name in names if not value.startswith(("glob(", "choice(")) else ():
             if _NO_NAME.fullmatch(name) and not (key == "experiment" and name == "null"):
                 raise invalid(key, "a name", name or "nothing", "see dp-bench run --help")
-    elif key in _GROUPS and value.startswith(("[", "{")):
-        raise invalid(key, "a name", value, "see dp-bench run --help")
 
 
 def is_for_users(key: str) -> bool:

@@ -209,7 +209,7 @@ def _end_of_rung(spec: RunSpec, step: int) -> int:
 
 
 def _steps(metrics: str | None) -> list[int]:
-    """The steps of the evaluations; none where they cannot be read."""
+    """The steps of the evaluations; empty if they cannot be read."""
     try:
         return [int(row["step"]) for row in csv.DictReader((metrics or "").splitlines())]
     except FOREIGN:

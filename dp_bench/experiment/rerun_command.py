@@ -11,7 +11,7 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
-# What some profile sets: a default is said as well where it departs from that profile.
+# What conf/profile/*.yaml set, which a test holds equal: a default is said as well where it departs from the profile.
 SETS_NOTHING = ("paper", "verify")
 SET_BY_PROFILES = ("dataset.limit", "train.batch_size", "train.epochs", "train.evaluate_every")
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")  # a text that needs no quotes, unless it is one of these:

@@ -21,7 +21,7 @@ _MOST_ROWS = 10**12
 
 
 def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
-    """The runs of one configuration, one a seed; every number in them is checked and none is left to be found.
+    """The runs of one configuration, one per seed; every number in them is checked and none is left to be found.
 
     Without `fetch`, data that is not on this machine is taken to be the official one, and not downloaded.
     """

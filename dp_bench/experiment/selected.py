@@ -147,7 +147,7 @@ def read_nothing(root: Path, folder: str) -> Stored:
     return Stored(str(RunSpec.from_json(spec).folder), spec, None, None, None)
 
 
-def copy_nothing(source: Path, target: Path, folder: str) -> None:
+def copy_empty_selection(source: Path, target: Path, folder: str) -> None:
     """Keep in another store what a search that released nothing spent."""
     write_checksummed(target / folder / RELEASED_NOTHING, {"spec": read_nothing(source, folder).spec})
 

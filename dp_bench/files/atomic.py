@@ -32,7 +32,7 @@ def atomically(path: Path, mode: int = 0o666, durable: bool = True) -> Iterator[
     If it is `durable`, also after the machine loses power: the content is synced before the rename, the folder after
     it, so that the new file is there when this returns. Its permissions are `mode` without what the umask takes away.
 
-    Any number of processes may write the same path at once: each uses a temporary name of its own, the last one wins.
+    Several processes may write the same path concurrently: each uses a temporary name of its own, the last one wins.
     """
     system.make_folder(path.parent)
     # The same folder, because a rename is atomic only within one file system.

@@ -1,7 +1,7 @@
 """Results of slow pure functions, kept on disk as small JSON files: pure speed, never a source of truth.
 
 An entry that is missing, damaged or unreadable is computed again, one that cannot be written is computed next time, and
-processes that compute the same one at once write the same bytes.
+processes that compute the same one concurrently write the same bytes.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """A folder of files that belong together, replaced as a whole: built next to its predecessor, then swapped with it.
 
 Whichever process is killed, the folder holds all of the old files or all of the new ones. `files.txt` in it lists what
-it was built with, a checksum and a name a line, as `sha256sum --check files.txt` reads it. What else lies in the folder
-is the user's own and stays: a listed file counts as built only while it has the listed content.
+it was built with, one checksum and name per line, as `sha256sum --check files.txt` reads it. What else lies in the
+folder is the user's own and stays: a listed file counts as built only while it has the listed content.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MANIFEST = "files.txt"
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """A new folder to write into, which takes the place of `folder` at the end; nothing changes if an error is raised.
 
-    Another process may do the same at once: the last one wins.
+    Another process may do the same meanwhile: the last one wins.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise invalid(str(folder), "a folder", "a link or a file", "remove it, or choose another folder")

@@ -13,7 +13,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 _BLOCK = 16  # bytes of an AES block
-_CHUNK = 2**18  # bytes drawn at once: they are still in the cache when they are turned into numbers
+_CHUNK = 2**18  # bytes drawn per chunk: they are still in the cache when they are turned into numbers
 _ZEROS = memoryview(bytes(_CHUNK))  # what is encrypted: the key stream itself is what comes out
 
 # Odd 32-bit numbers times this: never 0, and as it is a little less than 2^-32, the largest ones, which single
@@ -64,7 +64,7 @@ class _AesRng:
 
     def uniform(self, size: int, dtype: torch.dtype) -> torch.Tensor:
         if dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"dtype: found {dtype}, expected torch.float32 or torch.float64")
+            raise TypeError(f"dtype: expected torch.float32 or torch.float64, got {dtype}")
         single = dtype == torch.float32
         drawn = np.empty(size, np.float32 if single else np.float64)
         memory = np.empty(_CHUNK // drawn.itemsize, "<u4" if single else "<u8")
@@ -76,7 +76,7 @@ class _AesRng:
                 words |= 1
             else:
                 words >>= 11
-            chunk[:] = words  # a product of both kinds of numbers at once takes twice as long
+            chunk[:] = words  # a product of both kinds of numbers takes twice as long
             np.multiply(chunk, _BELOW_ONE if single else 2.0**-53, out=chunk)
         return torch.from_numpy(drawn)
 

@@ -36,7 +36,7 @@ def poisson(dataset_size: int, rate: float, rng: Rng) -> Tensor:
     if rate >= 1:
         return torch.arange(dataset_size)
     expected = dataset_size * rate
-    block = math.ceil(expected + 6 * math.sqrt(expected) + 16)  # almost always enough at once
+    block = math.ceil(expected + 6 * math.sqrt(expected) + 16)  # almost always enough in one draw
     blocks: list[np.ndarray] = []
     last = -1
     while last < dataset_size:
@@ -54,5 +54,5 @@ def poisson(dataset_size: int, rate: float, rng: Rng) -> Tensor:
 def fixed_size(dataset_size: int, batch_size: int, rng: Rng) -> Tensor:
     """Exactly `batch_size` indices without replacement, as Algorithm 1 prints; only for comparison with the paper."""
     if batch_size > dataset_size:
-        raise ValueError(f"batch_size: found {batch_size}, expected at most the {dataset_size} examples there are")
+        raise ValueError(f"batch_size: expected at most the {dataset_size} examples there are, got {batch_size}")
     return rng.uniform(dataset_size, torch.float64).argsort()[:batch_size].sort().values

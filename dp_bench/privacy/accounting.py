@@ -62,17 +62,17 @@ def epsilon_curve(
     """Epsilon spent after each of the ascending numbers of `steps`; the last one is what `epsilon` says of it.
 
     What one step costs is computed once and composed for each point: for `rdp` that is a multiplication, so a point is
-    free; for `pld` and `prv` it is a convolution, up to half a second a point. These two carry numerical error, so each
-    point is lowered to the smallest of those after it (fewer steps never cost more): the curve is monotone, and every
-    value remains an upper bound.
+    free; for `pld` and `prv` it is a convolution, up to half a second per point. These two carry numerical error, so
+    each point is lowered to the smallest of those after it (fewer steps never cost more): the curve is monotone,
+    and every value remains an upper bound.
     """
     spent_by = accountant_of(accountant).spent_after
     if not noise_multiplier >= 0:
-        raise ValueError(f"noise_multiplier must be at least 0. Found {noise_multiplier}.")
+        raise ValueError(f"noise_multiplier: expected a number of at least 0, got {noise_multiplier}")
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie between 0 and 1. Found {delta}.")
+        raise ValueError(f"delta: expected a number between 0 and 1, got {delta}")
     if any(count < 0 for count in steps) or list(steps) != sorted(steps):
-        raise ValueError(f"steps must be ascending and at least 0. Found {list(steps)}.")
+        raise ValueError(f"steps: expected ascending numbers of at least 0, got {list(steps)}")
     if noise_multiplier in (0, math.inf):  # everything is released, or nothing
         return [0.0 if count == 0 or noise_multiplier > 0 else math.inf for count in steps]
     left = [ideal_delta(delta, uncovered(noise_multiplier, count), count) for count in steps]

@@ -15,7 +15,7 @@ from dp_bench.privacy.accountants import ACCOUNTANTS, RDP
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, steps_of
-from dp_bench.privacy.calibration import allocate, calculation, under
+from dp_bench.privacy.calibration import allocate, calculation, epsilon_by
 from dp_bench.privacy.lower_bound import is_possible
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
 
@@ -136,7 +136,7 @@ def _spent(question: Question, way: Way, candidates: int | None = None) -> Alloc
     given = Allocation(
         Budget(1.0, question.delta, way.accountant), *size, nu, math.nan, math.nan, way.rungs, way.trials
     )
-    grid, run = under(given, way.accountant)
+    grid, run = epsilon_by(given, way.accountant)
     return Allocation(given.budget, *size, nu, grid, run, way.rungs, way.trials)
 
 

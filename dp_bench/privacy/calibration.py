@@ -29,7 +29,7 @@ from dp_bench.privacy.allocation import Allocation as Allocation
 from dp_bench.privacy.allocation import Budget as Budget
 from dp_bench.privacy.allocation import Spent as Spent
 from dp_bench.privacy.allocators import Rung, check_accountant, steps_of
-from dp_bench.privacy.checks import doubt, plausible, spent_by
+from dp_bench.privacy.checks import plausible, spent_by, violation
 from dp_bench.privacy.multiplier_search import NotFound, smallest_multiplier
 from dp_bench.privacy.noise_tail import smallest_delta
 from dp_bench.privacy.selection import Trials
@@ -102,7 +102,7 @@ def allocate(
         nu, grid, run = (entry[name] for name in ("noise_multiplier", "epsilon_grid", "epsilon_run"))
         return dataclasses.replace(unpriced, noise_multiplier=nu, epsilon_grid=grid, epsilon_run=run)
 
-    return priced(cached("calibration", key, calibrate, lambda entry: doubt(priced(entry)) is None))
+    return priced(cached("calibration", key, calibrate, lambda entry: violation(priced(entry)) is None))
 
 
 def total(allocations: Sequence[Allocation], shares: Sequence[float] | None = None) -> float:
@@ -127,7 +127,7 @@ def seeds_charged(allocation: Allocation, seeds: int) -> float:
     return _whole(allocation, allocation.budget.accountant, seeds)
 
 
-def under(allocation: Allocation, accountant: str) -> Spent:
+def epsilon_by(allocation: Allocation, accountant: str) -> Spent:
     """What the same runs spend as counted by another accountant. Slow ones are cached on disk.
 
     The same runs: batches are either Poisson samples or of fixed size, and an accountant of the one has nothing to say
@@ -143,14 +143,14 @@ def under(allocation: Allocation, accountant: str) -> Spent:
             accountant,
             "leave it out, or calibrate the runs with it",
         )
-    return Spent(_whole(allocation, accountant), after(allocation, allocation.steps, accountant))
+    return Spent(_whole(allocation, accountant), epsilon_after(allocation, allocation.steps, accountant))
 
 
-def truly(allocation: Allocation, rows: int) -> Spent:
+def true_epsilon(allocation: Allocation, rows: int) -> Spent:
     """What the runs spend if their batches are drawn from `rows` examples, whatever was emulated."""
     sampling = dataclasses.replace(allocation.sampling, dataset_size=rows)
     drawn = dataclasses.replace(allocation, sampling=sampling)
-    return Spent(_whole(drawn, allocation.budget.accountant), after(drawn, allocation.steps))
+    return Spent(_whole(drawn, allocation.budget.accountant), epsilon_after(drawn, allocation.steps))
 
 
 def _whole(allocation: Allocation, accountant: str, times: int = 1) -> float:
@@ -158,7 +158,7 @@ def _whole(allocation: Allocation, accountant: str, times: int = 1) -> float:
     if allocation.trials:
         part = Part(allocation.noise_multiplier, allocation.sampling, allocation.steps, times, allocation.trials)
         return composed_epsilon([part], allocation.budget.delta)
-    return after(allocation, times * allocation.compositions, accountant)
+    return epsilon_after(allocation, times * allocation.compositions, accountant)
 
 
 def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
@@ -171,7 +171,7 @@ def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
     ]
 
 
-def after(allocation: Allocation, compositions: int, accountant: str | None = None) -> float:
+def epsilon_after(allocation: Allocation, compositions: int, accountant: str | None = None) -> float:
     """Epsilon of so many steps with its noise, counted by its own accountant unless another is named.
 
     RDP takes milliseconds and is never read from disk; the others are, where RDP finds them plausible.

@@ -19,12 +19,12 @@ def check_allocation(allocation: Allocation) -> None:
 
     A run asks before it starts: an allocation may come from a cache that was edited or that older code wrote.
     """
-    if (reason := doubt(allocation)) is not None:
+    if (reason := violation(allocation)) is not None:
         raise UserError(f"{reason}; delete {cache_folder() / 'calibration'} and start again")
 
 
-def doubt(allocation: Allocation, tolerance: float = LAST_BITS) -> str | None:
-    """What speaks against an allocation that was read from disk; None: its own accountant, asked anew, finds the same.
+def violation(allocation: Allocation, tolerance: float = LAST_BITS) -> str | None:
+    """How an allocation read from disk spends more than it says, counted anew by its own accountant, or None.
 
     Two epsilons are computed, where a calibration needs a few dozen. Nothing quicker would do: at small budgets other
     accountants find half or several times as much.
@@ -32,9 +32,9 @@ def doubt(allocation: Allocation, tolerance: float = LAST_BITS) -> str | None:
     return _contradiction(allocation, tolerance) or _overspending(allocation, tolerance)
 
 
-def doubt_of_a_claim(allocation: Allocation, tolerance: float = LAST_BITS) -> str | None:
+def reported_violation(allocation: Allocation, tolerance: float = LAST_BITS) -> str | None:
     """The same for a report: accountants that prove nothing take seconds, and no epsilon of theirs is a guarantee."""
-    ask = doubt if proven(allocation.budget.accountant) else _contradiction
+    ask = violation if proven(allocation.budget.accountant) else _contradiction
     return ask(allocation, tolerance)
 
 
@@ -45,8 +45,8 @@ def _contradiction(allocation: Allocation, tolerance: float) -> str | None:
         return f"noise multiplier: expected a positive number, got {nu}"
     if allocation.epsilon_run / more <= allocation.epsilon_grid <= budget.epsilon * more:
         return None
-    claimed = f"{exact(allocation.epsilon_run)} a run and {exact(allocation.epsilon_grid)} a grid"
-    return f"{_EXPECTED} {exact(budget.epsilon)} a grid, got {nu:g} with {claimed}"
+    claimed = f"{exact(allocation.epsilon_run)} per run and {exact(allocation.epsilon_grid)} per grid"
+    return f"{_EXPECTED} {exact(budget.epsilon)} per grid, got {nu:g} with {claimed}"
 
 
 @functools.lru_cache(maxsize=4096)  # every seed of a grid asks, and the slow accountants take up to seconds
@@ -57,14 +57,14 @@ def _overspending(allocation: Allocation, tolerance: float) -> str | None:
         run, grid = epsilon_curve(budget.accountant, nu, allocation.sampling, steps, budget.delta)
         grid = spent_by(allocation, nu) if allocation.trials else grid
     except UserError as error:  # far more than the accountant counts
-        return f"{_EXPECTED} {exact(budget.epsilon)} a grid, got {nu:g} ({error})"
+        return f"{_EXPECTED} {exact(budget.epsilon)} per grid, got {nu:g} ({error})"
     for what, spent, allowed in (
         ("grid", grid, min(budget.epsilon, allocation.epsilon_grid)),
         ("run", run, allocation.epsilon_run),
     ):
         if not spent <= allowed * (1 + tolerance):
             return (
-                f"{_EXPECTED} {exact(allowed)} a {what} by {budget.accountant}, "
+                f"{_EXPECTED} {exact(allowed)} per {what} by {budget.accountant}, "
                 f"got {nu:g}, which spends {rounded_up(spent)}"
             )
     return None

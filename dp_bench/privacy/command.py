@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from dp_bench.errors import UserError, command_parser, invalid, unknown
+from dp_bench.arguments import command_parser
+from dp_bench.errors import UserError, invalid, unknown
 from dp_bench.privacy.accountants import RDP
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocation import Budget

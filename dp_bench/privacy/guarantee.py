@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dp_bench.privacy.accounting import proven, rounded_up
-from dp_bench.privacy.calibration import Allocation, truly
+from dp_bench.privacy.calibration import Allocation, true_epsilon
 
 EMULATED = "emulated: epsilon is the paper's setting, not a guarantee for this data"
 POOL = "pool for resampling: not private as a whole; its epsilon is that of one selection, never released together"
@@ -66,10 +66,10 @@ def guarantee(allocation: Allocation, rows: int, arithmetic: int | None = None) 
 def _words(allocation: Allocation, rows: int, emulated: bool, unproven: str) -> str | None:
     reasons = [EMULATED] if emulated else []
     if emulated and not unproven:
-        true = truly(allocation, rows)
+        true = true_epsilon(allocation, rows)
         reasons.append(
-            f"the true epsilon at q = {allocation.sampling.batch_size}/{rows:,} is {rounded_up(true.run)} a run and "
-            f"{rounded_up(true.grid)} a grid"
+            f"the true epsilon at q = {allocation.sampling.batch_size}/{rows:,} is {rounded_up(true.run)} per run "
+            f"and {rounded_up(true.grid)} per grid"
         )
     reasons += [UNPROVEN.format(accountant=unproven)] if unproven else []
     reasons += [POOL] if allocation.pool else []

@@ -41,7 +41,7 @@ that was accounted for, at any batch size, sampling rate and number of queries.
 
 What this takes as given: the gradient that the passes through the model compute for an example does not depend on
 which other examples are in the batch. That is not a matter of course: a product may round a row by its place and by
-how many rows there are, and where a norm then passes a threshold, several examples jump at once.
+how many rows there are, and where a norm then passes a threshold, several examples jump together.
 
 - Proven: an example that is computed alone, in memory of its own, has the same gradient in every batch.
 - Measured: whether a model's passes over many examples have this property, to the bit, is tried on the machine, with
@@ -99,13 +99,13 @@ class Summation(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def summation(examples: int, micro_batch: int) -> Summation:
     """The fastest way to sum so many examples that keeps the error within SUM_ERROR of a query's bound."""
-    at_once = max(1, min(examples, micro_batch))
-    for totals, most in (("single", at_once // 64 + 1), ("double", at_once // _SMALLEST_CHUNK)):
+    per_pass = max(1, min(examples, micro_batch))
+    for totals, most in (("single", per_pass // 64 + 1), ("double", per_pass // _SMALLEST_CHUNK)):
         for chunks in range(1, most + 1):
-            way = Summation(math.ceil(at_once / chunks), "single", totals)  # type: ignore[arg-type]
+            way = Summation(math.ceil(per_pass / chunks), "single", totals)  # type: ignore[arg-type]
             if sum_error(examples, micro_batch, way) <= SUM_ERROR:
                 return way
-    way = Summation(at_once, "double", "double")
+    way = Summation(per_pass, "double", "double")
     if sum_error(examples, micro_batch, way) > SUM_ERROR:
         expected = f"at most about {math.sqrt(SUM_ERROR / DOUBLE):.0e} examples in a batch"
         got = f"{examples}: sums of more lose their sensitivity to rounding"

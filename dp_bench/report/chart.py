@@ -30,7 +30,7 @@ class Series:
     def __post_init__(self) -> None:
         lengths = {len(values) for values in (self.x, self.y, self.low, self.high) if values is not None}
         if len(lengths) != 1:
-            raise ValueError(f"{self.label}: x, y, low and high must be equally long. Found {sorted(lengths)}.")
+            raise ValueError(f"{self.label}: expected x, y, low and high of one length, got {sorted(lengths)}")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def collect(root: Path, profile: str) -> Collection:
     lines = {found.folder: found for found in archived if isinstance(found, Stored)}
     found = [
         *tree.skipped,
-        *(Skipped(folder, _NOTHING) for folder in tree.nothing),
+        *(Skipped(folder, _NOTHING) for folder in tree.empty_selections),
         *(found for found in archived if isinstance(found, Skipped)),
         *_read_all(root, tree.folders, lines),
         *(_read_trade_off(root, folder) for folder in tree.trade_offs),

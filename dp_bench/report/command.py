@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import command_parser, invalid, unknown
+from dp_bench.arguments import command_parser
+from dp_bench.errors import invalid, unknown
 from dp_bench.files import system
 from dp_bench.files.names import NAME, one_line
 from dp_bench.files.swapped import replaced_folder
@@ -15,7 +16,7 @@ from dp_bench.privacy.accountants import ACCOUNTANTS
 _EXAMPLES = """examples:
   dp-bench report                                    runs/paper -> reports/paper/index.html
   dp-bench report --profile smoke --out /tmp/report
-  dp-bench report --accountants pld,prv              consult these too (a quarter of a minute a grid, once)
+  dp-bench report --accountants pld,prv              consult these too (15 seconds per grid, once)
   dp-bench report --variant strategy.momentum=0      compare this variant with the paper first
 
 It works on whatever is there, and says what is missing.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dp_bench.privacy.accounting import exact, rounded_up
-from dp_bench.privacy.calibration import Allocation, truly, under
+from dp_bench.privacy.calibration import Allocation, epsilon_by, true_epsilon
 from dp_bench.privacy.guarantee import EMULATED, LAST_WITH_FLOAT32_SUMS, POOL, UNPROVEN, mark
 from dp_bench.report import names
 from dp_bench.report.results import Grid
@@ -59,7 +59,7 @@ def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
     raised: dict[int, dict[tuple[bool, float], _Raised]] = {}  # by batch size; then by budget, emulated ones apart
     for grid in grids:
         if grid.allocation is None or not grid.guarantee.float32_sums:
-            continue  # rounding is charged to the noise; or there is no proven epsilon
+            continue  # rounding is charged to the noise; or no epsilon is proven
         # Scalar queries were float32 sums over the same pass, so every query counts.
         rows, queries = grid.spec.source.train_rows, len(grid.spec.build_strategy().multipliers())
         printed = _true_epsilon(grid.allocation, rows) if grid.emulated else grid.allocation.epsilon_grid
@@ -77,12 +77,12 @@ def _with_float32_sums(allocation: Allocation, rows: int, queries: int) -> float
     """Epsilon with the noise that rounding may leave, of batches drawn from `rows` examples."""
     sampling = replace(allocation.sampling, dataset_size=rows)
     weaker = allocation.noise_multiplier / (1 + float32_excess(sampling.batch_size, queries))
-    return under(replace(allocation, sampling=sampling, noise_multiplier=weaker), "rdp").grid
+    return epsilon_by(replace(allocation, sampling=sampling, noise_multiplier=weaker), "rdp").grid
 
 
 @functools.lru_cache(maxsize=4096)
 def _true_epsilon(allocation: Allocation, rows: int) -> float:
-    return truly(allocation, rows).grid
+    return true_epsilon(allocation, rows).grid
 
 
 class _Raised(NamedTuple):

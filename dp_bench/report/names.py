@@ -63,7 +63,7 @@ def _in_words(choice: str) -> str:
     if key == EMULATED:
         return f"emulated at {int(value):,} examples"
     if key == "data":
-        return {"subset": "a subset of the data", "stand-in": "stand-in data"}.get(value, value)
+        return {"subset": "a subset of the data", "stand-in": "synthetic data"}.get(value, value)
     return f"{key.rpartition('.')[2].replace('_', ' ')} {value}".strip()
 
 

@@ -13,9 +13,9 @@ from dp_bench.privacy.calibration import (
     CALIBRATION_FORMAT,
     Allocation,
     Spent,
+    epsilon_by,
     seeds_charged,
-    truly,
-    under,
+    true_epsilon,
     warnings_for,
 )
 from dp_bench.privacy.checks import plausible
@@ -24,7 +24,7 @@ from dp_bench.report import names
 from dp_bench.report.results import Grid, Results
 from dp_bench.report.table import Column, Table
 
-# RDP takes milliseconds and is always computed; the others take seconds to a quarter of a minute a grid, so they must
+# RDP takes milliseconds and is always computed; the others take seconds to a quarter of a minute per grid, so they must
 # be asked for once, and are cached.
 
 WORDS = (
@@ -40,8 +40,8 @@ WORDS = (
 )
 WORDS_WITHOUT_REPLACEMENT = (
     "NOT PRIVATE: grids marked {} draw batches of fixed size without replacement, for neighbours that replace one "
-    "example, and their accountant leaves the sensitivity un-doubled. Their ε is no proven guarantee; it serves the "
-    "comparison with the paper, which probably used it."
+    "example, and their accountant leaves the sensitivity un-doubled. Their ε is not a proven guarantee; it serves "
+    "the comparison with the paper, which probably used it."
 )
 WORDS_EMULATED = (
     "NOT PRIVATE: grids marked emulated take steps and noise as for a larger data set and draw batches from a part of "
@@ -66,7 +66,7 @@ class Account:
 
 
 def accounts(results: Results, asked: Collection[str] = ()) -> list[Account]:
-    """The ledger: an account a private grid. `asked`: slow accountants to consult now; they are cached."""
+    """The ledger: one account per private grid. `asked`: slow accountants to consult now; they are cached."""
     return [_account(grid, asked) for grid in results.values() if grid.private]
 
 
@@ -88,7 +88,7 @@ def _true_allocation(grid: Grid) -> Allocation:
     if not grid.emulated:
         return allocation
     rows = grid.spec.source.train_rows
-    spent = truly(allocation, rows)
+    spent = true_epsilon(allocation, rows)
     sampling = replace(allocation.sampling, dataset_size=rows)
     return replace(allocation, sampling=sampling, epsilon_grid=spent.grid, epsilon_run=spent.run)
 
@@ -106,14 +106,14 @@ def _opinion(allocation: Allocation, accountant: str, compute: bool) -> Spent | 
     def consult() -> dict[str, float]:
         if not compute:
             raise _NotKnownYet
-        return under(allocation, accountant)._asdict()
+        return epsilon_by(allocation, accountant)._asdict()
 
     def believed(entry: dict[str, float]) -> bool:
         runs = plausible(entry["run"], allocation, allocation.steps)
         return runs and plausible(entry["grid"], allocation, allocation.compositions)
 
     if ACCOUNTANTS[accountant].quick:
-        return under(allocation, accountant)
+        return epsilon_by(allocation, accountant)
     try:
         found = cached("opinion", {**_identity(allocation), "by": accountant}, consult, believed)
         return Spent(found["grid"], found["run"])

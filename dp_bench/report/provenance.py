@@ -22,7 +22,7 @@ _SEEDS_OF_THE_PAPER = 5
 def banners(profile: str, section: Section) -> list[str]:
     """Why these results are not the paper's experiment, if they are not: shown first, in bold."""
     found = []
-    meanings = {"stand-in": "generated stand-in data, so its numbers mean nothing", "subset": "not the paper's data"}
+    meanings = {"stand-in": "synthetic data, so its numbers mean nothing", "subset": "not the paper's data"}
     for kind, meaning in meanings.items():
         sources = {
             run.spec.dataset.name: run.spec.source for run in reversed(section.runs) if run.spec.source.kind == kind
@@ -43,7 +43,7 @@ def banners(profile: str, section: Section) -> list[str]:
         )
     seeds = max((point.seeds for grid in section.results.values() for point in grid.points), default=0)
     if seeds < _SEEDS_OF_THE_PAPER:
-        found.append(f"At most {names.plural(seeds, 'seed')} a point; the paper has {_SEEDS_OF_THE_PAPER}.")
+        found.append(f"At most {names.plural(seeds, 'seed')} per point; the paper has {_SEEDS_OF_THE_PAPER}.")
     if profile not in ("paper", "verify"):
         found.append(f"Profile {profile}: not the paper's protocol.")
     return found

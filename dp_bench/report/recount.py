@@ -10,8 +10,8 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.files.checksummed import RUN_AGAIN
 from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
 from dp_bench.privacy.allocators import HALVING, rungs_of
-from dp_bench.privacy.calibration import Allocation, Budget, under
-from dp_bench.privacy.checks import doubt_of_a_claim
+from dp_bench.privacy.calibration import Allocation, Budget, epsilon_by
+from dp_bench.privacy.checks import reported_violation
 
 # Epsilons were stored before the end of the noise's tail was charged, which raises none of them by so much.
 _TOLERANCE = 1e-6
@@ -48,12 +48,12 @@ def _believed_allocation(spec: RunSpec, allocation: Allocation) -> Allocation:
     tried = spec.grid.times * math.prod(len(values) for values in axes_of(spec.strategy, spec.grid).values())
     if allocation.candidates < tried:
         raise not_believed("candidates", f"the {tried} of its grid", allocation.candidates)
-    if (reason := doubt_of_a_claim(allocation, _TOLERANCE)) is not None:
+    if (reason := reported_violation(allocation, _TOLERANCE)) is not None:
         raise DamagedFile(f"{reason}; {RUN_AGAIN}")
     accountant = allocation.budget.accountant
     if not ACCOUNTANTS[accountant].quick:
         return allocation
-    spent = under(allocation, accountant)
+    spent = epsilon_by(allocation, accountant)
     return replace(allocation, epsilon_grid=spent.grid, epsilon_run=spent.run)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from dp_bench.errors import UserError, command_parser
+from dp_bench.arguments import command_parser
+from dp_bench.errors import UserError
 from dp_bench.experiment.record import RunRecord, record_of
 from dp_bench.experiment.rerun_command import overrides
 from dp_bench.experiment.store import read_stored

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from dp_bench.arguments import command_parser
 from dp_bench.data.find import MissingData, Source
-from dp_bench.errors import JobsFailed, command_parser
+from dp_bench.errors import JobsFailed
 from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.command import make_report

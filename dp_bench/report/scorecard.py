@@ -70,7 +70,7 @@ class Score:
 
 
 def scorecard(results: Results) -> list[Score]:
-    """A score a published cell, in the paper's order."""
+    """One score per published cell, in the paper's order."""
     return [_score(cell, results.get(_key(cell))) for cell in published.cells()]
 
 
@@ -205,7 +205,7 @@ def rankings(scores: Sequence[Score]) -> list[Ranking]:
     """One per data set, k and epsilon for which the paper prints values."""
     rows: dict[tuple[str, int, float], list[Score]] = {}
     for score in scores:
-        if score.cell.k != 7 and STRATEGIES[score.cell.strategy].private:
+        if score.cell.k in published.ks_with_metrics() and STRATEGIES[score.cell.strategy].private:
             rows.setdefault((score.cell.dataset, score.cell.k, score.cell.epsilon), []).append(score)
     return [_ranking(*place, members) for place, members in rows.items()]
 

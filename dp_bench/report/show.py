@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import command_parser, invalid
+from dp_bench.arguments import command_parser
+from dp_bench.errors import invalid
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import LEVELS, RunSpec

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import command_parser
+from dp_bench.arguments import command_parser
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.store import RunFolder
 from dp_bench.report import names

@@ -22,7 +22,7 @@ from dp_bench.report.table import Column, Table
 
 
 @dataclass
-class Held:
+class StoredRuns:
     """Every run of a store by its spec, finished or not, and how many were begun whose spec cannot be believed.
 
     With seed=named a run is the same wherever it is kept. With seed=secure what differs was released again, with noise
@@ -61,9 +61,9 @@ class Held:
         self.left_out[dataset_of(name)] += 1
 
 
-def held(collection: Collection) -> Held:
+def read_all(collection: Collection) -> StoredRuns:
     """All of the store that the collection was read from."""
-    found = Held([{run.folder: run for run in collection.runs}])
+    found = StoredRuns([{run.folder: run for run in collection.runs}])
     for profile in profiles_in(collection.root):
         if (collection.root / profile).is_symlink():  # which may lead to runs
             found.leave_out(profile)
@@ -75,7 +75,7 @@ def held(collection: Collection) -> Held:
         for folder in tree.folders:
             if not found.has(folder):
                 _add_folder(found, collection.root, folder)
-        for folder in tree.nothing:  # its outcome has cost what a winner costs
+        for folder in tree.empty_selections:  # its outcome has cost what a winner costs
             try:
                 found.add(read_nothing(collection.root, folder))
             except (UserError, OSError, *FOREIGN):
@@ -86,7 +86,7 @@ def held(collection: Collection) -> Held:
     return found
 
 
-def _add_folder(found: Held, root: Path, folder: str) -> None:
+def _add_folder(found: StoredRuns, root: Path, folder: str) -> None:
     try:
         found.add(read_stored(root, folder, with_result=False))
     except (UserError, OSError, *FOREIGN):
@@ -94,11 +94,11 @@ def _add_folder(found: Held, root: Path, folder: str) -> None:
             found.leave_out(folder)
 
 
-def together(collection: Collection) -> Table | None:
+def total_table(collection: Collection) -> Table | None:
     """What all grids of the store spend together on each data set; None without private ones."""
-    all_held = held(collection)
-    grids = [grid for release in all_held.releases for grid in _grids(release.values())]
-    found = totals.totals((_listed(*one) for one in grids), all_held.left_out)
+    stored = read_all(collection)
+    grids = [grid for release in stored.releases for grid in _grids(release.values())]
+    found = totals.totals((_listed(*one) for one in grids), stored.left_out)
     members = [[g for _, g, _ in grids if g.key.dataset == one.dataset and g.private] for one in found]
     if not found:
         return None

@@ -58,7 +58,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.kind not in _PRINTED:
-            raise ValueError(f"{self.heading}: expected a kind of {', '.join(_PRINTED)}. Found {self.kind}.")
+            raise ValueError(f"{self.heading}: expected a kind of {', '.join(_PRINTED)}, got {self.kind}")
 
     @property
     def align(self) -> Literal["left", "right"]:
@@ -93,7 +93,7 @@ class Table:
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.rows} | {len(self.head)}
         if len(widths) != 1:
-            raise ValueError(f"{self.name}: rows and columns must be equally wide. Found {sorted(widths)}.")
+            raise ValueError(f"{self.name}: expected rows as wide as the columns, got {sorted(widths)}")
         for name, of_rows in (("grids", self.grids), ("remarks", self.remarks or None)):
             if of_rows is not None and len(of_rows) != len(self.rows):
                 raise ValueError(f"{self.name}: expected {name} of {len(self.rows)} rows, got {len(of_rows)}")

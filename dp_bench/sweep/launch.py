@@ -139,7 +139,7 @@ def _carry_out(todo: Sequence[Job], launch: Launch, is_done: Callable[[Job], boo
         batch = _next_batch(left, lost)
         if not batch:
             if not told:
-                print(f"waiting for {len(left)} configurations that another process is at", file=sys.stderr, flush=True)
+                print(f"waiting for {len(left)} configurations running in another process", file=sys.stderr, flush=True)
             told = True
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             continue
@@ -164,8 +164,11 @@ def _carry_out(todo: Sequence[Job], launch: Launch, is_done: Callable[[Job], boo
 
 
 def _next_batch(left: Sequence[Job], lost: Counter[Job]) -> list[Job]:
-    """The jobs that no other process is at. One that was lost before its last try goes after the others, by itself:
-    the one that kills its process is then known, and those that died with it are not held to account."""
+    """The jobs that are not running in another process.
+
+    One that was lost before its last try goes after the others, by itself: the one that kills its process is then
+    known, and those that died with it are not held to account.
+    """
     free = [job for job in left if not _is_claimed(job)]
     return [job for job in free if lost[job] < TRIES - 1] or free[:1]
 

@@ -9,7 +9,7 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy import totals
 from dp_bench.privacy.accountants import FIXED_SIZE, POISSON
 from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
-from dp_bench.privacy.calibration import Allocation, seeds_charged, under, warnings_for
+from dp_bench.privacy.calibration import Allocation, epsilon_by, seeds_charged, warnings_for
 from dp_bench.privacy.guarantee import POOL, guarantee
 from dp_bench.privacy.query import split_words
 from dp_bench.sweep import step_times as cost
@@ -90,8 +90,8 @@ def _schedules(planned: Sequence[Job]) -> list[str]:
         )
     if lines:
         lines.append(
-            "Who goes on is chosen by the mean over the seeds of the metric on the test set, which is public here, as "
-            "in the paper: that costs nothing."
+            "Which candidates continue is chosen by the mean over the seeds of the metric on the test set, which is "
+            "public here, as in the paper: that costs nothing."
         )
     return lines
 
@@ -171,7 +171,7 @@ def _seed(run: RunSpec) -> int:
 
 
 def _second_opinion(allocation: Allocation, accountant: str) -> str:
-    spent = under(allocation, accountant)
+    spent = epsilon_by(allocation, accountant)
     return f"{rounded_up(spent.run)}/{rounded_up(spent.grid)}"
 
 

@@ -111,7 +111,7 @@ class View:
         return f"{done} of {total} runs done{speed}"
 
     def table(self, rows: int | None = None) -> Table:
-        """One row per grid, those at work first, then those with results; only so many, if not all."""
+        """One row per grid, those that are running first, then those with results; only so many, if not all."""
         busy = [grid for grid in self.grids if grid.running]
         idle = [grid for grid in self.grids if not grid.running and grid.done]
         shown = self.grids if rows is None else (busy + idle)[: max(0, rows)]

@@ -40,7 +40,7 @@ def seconds(spec: RunSpec) -> float:
 
 
 def _measure(spec: RunSpec) -> dict[str, float]:
-    """Seconds a step, and seconds an example tested, with one thread and made-up data."""
+    """Seconds per step and seconds per tested example, with one thread and synthetic data."""
     from dp_bench.training.run import prepare_device
     from dp_bench.training.trainer import Training
 

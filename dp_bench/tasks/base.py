@@ -64,7 +64,7 @@ class Task(ABC):
     metric_words: ClassVar[str]  # in a sentence
 
     epsilons: ClassVar[tuple[float, ...]] = (3, 5, 7, 9)  # budgets per grid, the paper's where it has the data set
-    # Examples whose per-example gradients are held at once: what fits the cache. Bits depend on it.
+    # Examples per chunk of per-example gradients: what fits the cache. Bits depend on it.
     micro_batch: int = 128
     step_cost: ClassVar[float] = 1  # about how long a step takes, in steps of the bag of words
     synthetic_rows: ClassVar[tuple[int, int]] = (6_000, 1_000)  # training and test rows of the synthetic twin
@@ -185,9 +185,7 @@ class Reconstruction(Task):
 
     def losses(self, outputs: "Tensor", targets: "Tensor") -> "Tensor":
         if outputs.shape != targets.shape:  # torch would broadcast, and compare each output with every target
-            raise ValueError(
-                f"targets: found shape {tuple(targets.shape)}, expected the outputs' {tuple(outputs.shape)}"
-            )
+            raise ValueError(f"targets: expected the outputs' shape {tuple(outputs.shape)}, got {tuple(targets.shape)}")
         return (outputs - targets).square().flatten(1).mean(1)
 
     def scores(self, outputs: "Tensor", targets: "Tensor") -> "Tensor":

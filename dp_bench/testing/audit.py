@@ -14,7 +14,7 @@ from dp_bench.testing.subjects import Subject, subject_of, subjects
 
 FALSE_ALARM = 1e-4  # correct code is refuted at most so often by an audit of up to twenty strategies
 QUICK_RUNS, FULL_RUNS = 500, 2000  # of the identity
-QUICK_AT_ONCE = 5  # canaries per call
+QUICK_COPIES = 5  # canaries per call
 
 MODELS = ("bag of words", "CNN", "autoencoder", "odd widths")
 
@@ -86,7 +86,7 @@ def run(
     started = time.monotonic()
     chosen = subjects(strategy)
     if len(chosen) * (checks.CANARY_ERROR + 10 * checks.IDENTITY_ERROR + checks.NOISE_ERROR) > FALSE_ALARM:
-        raise ValueError(f"expected few enough strategies for false alarms below {FALSE_ALARM}, got {len(chosen)}")
+        raise ValueError(f"strategies: expected few enough for false alarms below {FALSE_ALARM}, got {len(chosen)}")
     everything = [check for subject in chosen for check in _strategy_checks(subject, key, quick)]
     findings = []
     for check in everything + _engine_checks(key, quick):
@@ -102,7 +102,7 @@ def run(
 
 def _strategy_checks(subject: Subject, key: str, quick: bool) -> list[Check]:
     return [
-        partial(checks.canary, subject, key, at_once=QUICK_AT_ONCE if quick else 1),
+        partial(checks.canary, subject, key, copies=QUICK_COPIES if quick else 1),
         partial(checks.likelihood, subject, key, runs=QUICK_RUNS if quick else FULL_RUNS),
         partial(checks.noisy, subject, key),
         # Convolutions take longest.
@@ -153,7 +153,7 @@ def _fastest(part: str, subject: Subject | None, key: str) -> Check:
         }
         return engine[part]
     strategies = {
-        "canary": partial(checks.canary, subject, key, at_once=canaries.AT_ONCE),
+        "canary": partial(checks.canary, subject, key, copies=canaries.COPIES),
         "identity": partial(checks.likelihood, subject, key, runs=QUICK_RUNS),
         "noise": partial(checks.noisy, subject, key),
         "replay": partial(checks.neighbours, subject, "empty batches", key, everywhere=False),

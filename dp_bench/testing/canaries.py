@@ -10,7 +10,7 @@ amplification, for which the claim is mu = 1/nu. With it fixed, all that is rand
 deterministic (checked), runs again only if the batch changes. The update is replaced by a record of what it was given,
 so that every draw is of the same step.
 
-A strategy is audited so, one step per draw. To look for planted bugs a step's sums are stacked `at_once` times, and
+A strategy is audited so, one step per draw. To look for planted bugs a step's sums are stacked `copies` times, and
 `release` adds noise to each copy: as many draws for one call, as good where a tensor's elements get independent noise.
 
 Power: at nu = 1/2 and with 10^4 draws Clopper-Pearson costs 7 % of mu = 2 at the audit's confidence, 1 - 2.5e-6 (5 % at
@@ -35,23 +35,23 @@ from dp_bench.testing.statistics import Known, Numbers, Worlds, audit
 from dp_bench.training import trainer as training
 
 DRAWS, ASIDE = 10_000, 1_000
-AT_ONCE = 50
+COPIES = 50
 PARAMETERS = 3
 K = 1e6
 NU, BATCH_SIZE = 0.5, 21
 
 
-def observed_mu(strategy: Strategy[Any], name: str, confidence: float, at_once: int = 1) -> float:
+def observed_mu(strategy: Strategy[Any], name: str, confidence: float, copies: int = 1) -> float:
     """With this confidence, the mu of one step is at least this: the larger of two canaries' bounds (Bonferroni).
 
     The strategy claims 1/nu. `name` keys the noise: another one gives an independent audit.
     """
     known = knowledge(strategy)
     rest = along(-K).repeat(strategy.batch_size - 1, 1)
-    without = draws(strategy, rest, f"{name}, without", ASIDE + DRAWS, at_once)
+    without = draws(strategy, rest, f"{name}, without", ASIDE + DRAWS, copies)
     bounds = []
-    for value, count, aside in ((K, DRAWS, ASIDE), (math.inf, DRAWS // 10, ASIDE // 10)):  # the infinite shows at once
-        canary = draws(strategy, torch.cat([rest, along(value)]), f"{name}, canary {value}", aside + count, at_once)
+    for value, count, aside in ((K, DRAWS, ASIDE), (math.inf, DRAWS // 10, ASIDE // 10)):  # the infinite shows soon
+        canary = draws(strategy, torch.cat([rest, along(value)]), f"{name}, canary {value}", aside + count, copies)
         fit, judged = Worlds(without[:ASIDE], canary[:aside]), Worlds(without[ASIDE:], canary[aside:])
         bounds.append(audit(known, fit, judged, (1 + confidence) / 2))
     return max(bounds)
@@ -118,11 +118,11 @@ class OneStep(Harness):
         return values
 
 
-def draws(strategy: Strategy[Any], gradients: Tensor, name: str, count: int, at_once: int = 1) -> Numbers:
+def draws(strategy: Strategy[Any], gradients: Tensor, name: str, count: int, copies: int = 1) -> Numbers:
     """[count, values]: all that `count` repetitions of the step release."""
     steps = OneStep(strategy, gradients, name)
-    with patched(training, clipped_sums=_cached(in_training("clipped_sums"), at_once)):
-        for _ in range(count // at_once):
+    with patched(training, clipped_sums=_cached(in_training("clipped_sums"), copies)):
+        for _ in range(count // copies):
             steps.advance()
     return steps.table(count)
 

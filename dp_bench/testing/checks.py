@@ -42,11 +42,11 @@ def _timed(check: Callable[_P, Finding]) -> Callable[_P, Finding]:
 
 
 @_timed
-def canary(subject: Subject, key: str, *, at_once: int = 1) -> Finding:
+def canary(subject: Subject, key: str, *, copies: int = 1) -> Finding:
     """Does an attacker see more of one step than mu = 1/nu allows?"""
     nu = canaries.NU
     strategy = subject.build(nu, canaries.BATCH_SIZE)
-    mu = canaries.observed_mu(strategy, f"{key}, canary, {subject.name}", 1 - CANARY_ERROR, at_once)
+    mu = canaries.observed_mu(strategy, f"{key}, canary, {subject.name}", 1 - CANARY_ERROR, copies)
     return Finding("canary", subject.name, f"mu >= {mu:.3f}", mu, f"mu <= {1 / nu:.3f}", holds=mu <= 1 / nu)
 
 

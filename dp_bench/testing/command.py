@@ -8,13 +8,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.errors import command_parser
+from dp_bench.arguments import command_parser
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.testing.results import AUDIT, Audit
 
 DEFAULT = Path("runs") / AUDIT
+QUICK_MINUTES = 7  # of one core
 _EXAMPLES = f"""examples:
-  dp-bench audit --quick                             about seven minutes of one core
+  dp-bench audit --quick                             about {QUICK_MINUTES} minutes of one core
   dp-bench audit                                     all of it
   dp-bench audit --strategy online --out /tmp/audit.json
 

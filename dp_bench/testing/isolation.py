@@ -4,7 +4,7 @@ A matrix product may round a row by where it lies and by how many rows there are
 rounded otherwise than the same elements further in. Then one example more in a batch changes the others' gradients.
 Smooth functions of them hardly move; but Online's second query and FixedQuantile's count jump where a norm passes the
 threshold, and with ReLU a gradient does. Copies of an example, whose norm is below C in one batch and above it in the
-next, all jump at once, and one example moves a sum by many bounds.
+next, all jump together, and one example moves a sum by many bounds.
 
 Here an example's norm must be the same, to the bit, in batches of every size, with another one inserted at the front
 and in the middle (everything behind moves by a row) or at the end (the next size), among others and among copies of

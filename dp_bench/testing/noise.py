@@ -5,7 +5,7 @@ Two claims that other parts are too blunt for. Each query's noise, scalar ones i
 0.9 with certainty (a variance of 0.81, eight deviations). A canary sees the whole split only, in which a count is a
 small part. And no number comes again: noise that repeats, after whatever number of numbers, cancels in a difference of
 two releases. If it did, the correlation of the noise with itself, shifted by that many numbers, would be large; a
-Fourier transform finds it at all shifts at once, for the numbers and for their squares.
+Fourier transform finds it at all shifts together, for the numbers and for their squares.
 """
 
 from __future__ import annotations

@@ -9,14 +9,22 @@ import torch
 from torch import Tensor
 
 from dp_bench.mechanism.clipping import FlatModel
-from dp_bench.mechanism.clipping.gradients import Losses, Parts, is_chain, materialised, padded, together, vmapped
+from dp_bench.mechanism.clipping.gradients import (
+    Losses,
+    Parts,
+    batched_gradients,
+    is_chain,
+    materialised,
+    padded,
+    vmapped,
+)
 
 
 def fused(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:
     """The fast way or none."""
     if not is_chain(model.module):
         raise TypeError(f"{type(model.module).__name__} is not a chain of layers that all have a rule")
-    return together(model, losses, inputs, targets)
+    return batched_gradients(model, losses, inputs, targets)
 
 
 def general(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor) -> Parts:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dp_bench.mechanism.clipping import sums
 from dp_bench.mechanism.clipping.flat import FlatModel, flattened
-from dp_bench.mechanism.clipping.gradients import Losses, Passes, together
+from dp_bench.mechanism.clipping.gradients import Losses, Passes, batched_gradients
 from dp_bench.mechanism.clipping.parts import Materialised, OuterProduct, Part
 from dp_bench.privacy.query import Query, bounded_weights
 from dp_bench.strategies import Strategy
@@ -58,7 +58,7 @@ def _sums_in_single_precision(
     totals = {q.name: torch.zeros(model.params.numel() if q.kind == "vector" else 1) for q in queries}
     inputs, targets = inputs[:examples], targets[:examples]
     for x, y in zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True):
-        parts = together(model, losses, x, y)
+        parts = batched_gradients(model, losses, x, y)
         norms = functools.reduce(torch.add, [part.squared_norms() for _, part in parts]).sqrt()
         for query in queries:
             weights, total = bounded_weights(query, norms)[None].float(), totals[query.name]
@@ -80,7 +80,7 @@ def _per_example(part: Part) -> Tensor:
 @contextmanager
 def passes_untried(strategy: Strategy[Any]) -> Iterator[None]:
     """Every model is computed in passes of multiples of 8 rows, which isolate examples in most models only."""
-    with patched(sums, passes=lambda *_: together):
+    with patched(sums, passes=lambda *_: batched_gradients):
         yield
 
 
@@ -89,7 +89,7 @@ def passes_without_padding(strategy: Strategy[Any]) -> Iterator[None]:
     """Passes of few rows are rounded otherwise: one example more changes the others' norms."""
 
     def untried(*_: Any) -> Passes:
-        return lambda model, losses, x, y, rows: together(model, losses, x[:rows], y[:rows], multiple=1)
+        return lambda model, losses, x, y, rows: batched_gradients(model, losses, x[:rows], y[:rows], multiple=1)
 
     with patched(sums, passes=untried):
         yield

@@ -67,7 +67,7 @@ def audit(known: Known, aside: Worlds, judged: Worlds, confidence: float) -> flo
     may err with half of 1 - confidence (Bonferroni).
     """
     if not known.mu > 0:
-        raise ValueError(f"The canary must move at least one released value. Found shifts {known.shifts}.")
+        raise ValueError(f"canary: expected one that moves a released value, got shifts {known.shifts}")
     ratio = LikelihoodRatio(*map(known.whitened, aside))
     tests: tuple[Callable[[Numbers], Decisions], ...] = (
         lambda x: joint_statistic(x, known.shifts) > known.mu / 2,

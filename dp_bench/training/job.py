@@ -76,7 +76,7 @@ def _run_configuration(config: Config) -> None:
         return
     print("\n".join(_introduction(runs[0])))
     if halved and rung is None and None in found:
-        print("waits for the other candidates of its grid: dp-bench run -m trains them, and decides who goes on")
+        print("waits for the other candidates of its grid: dp-bench run -m trains them, and decides which continue")
         return
     results = _finished_or_trained(folders, found, root, config.checkpoint.keep, shown, rung)
     notes = models_note(config.checkpoint.keep, folders)

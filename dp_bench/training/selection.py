@@ -11,8 +11,8 @@ What is proven of it, and what it costs: `dp_bench.privacy.selection`. How the p
 
 A search that is interrupted, killed or fails has released nothing, so that the same command may start it over at no
 further cost: of both attempts together, one winner leaves. What this relies on is that no one interrupts a search
-because of how long it takes, as K would then no longer have the distribution that is charged. Whoever watches the clock
-learns about K; what is released must not tell them more than the winner.
+because of how long it takes, as K would then no longer have the distribution that is charged. An observer who times
+the search learns about K; what is released must not tell them more than the winner.
 """
 
 import contextlib

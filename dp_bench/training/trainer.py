@@ -37,7 +37,7 @@ class Training:
         self.model = FlatModel(self._initial_module(), device)
         self.state = self.strategy.init(self.model.params)
         self.step = 0
-        self.rows: list[dict[str, Any]] = []  # one an evaluation
+        self.rows: list[dict[str, Any]] = []  # one per evaluation
         self.key = noise_key(spec) if spec.seeding == "named" else secrets.token_hex(32)
         self._open_generators()
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from data_helpers import TRAIN_IMAGES, load, sha256, write_files
 
-from dp_bench.data import Source, command
+from dp_bench.data import Source
 from dp_bench.data.tensor_cache import _FORMAT, path_of, remove
 from dp_bench.errors import UserError
-from dp_bench.tasks import TASKS
+from dp_bench.tasks import command
 
 
 def test_it_tells_what_is_there(own: Path, tiny: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
     write_files(own / "mnist", tiny)
-    assert command.main(["mnist"], TASKS) == 0
+    assert command.main(["mnist"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mnist: complete, 20 + 8 rows, in $DP_BENCH_DATA"
     assert f"  ok: {TRAIN_IMAGES} sha256 {sha256(tiny[TRAIN_IMAGES])}" in lines
@@ -26,13 +26,13 @@ def test_one_failure_does_not_hide_the_others(
 ) -> None:
     write_files(own / "mnist", tiny)
     with pytest.raises(UserError, match=r"data of fashion_mnist: .*\| data of ag_news: "):
-        command.main(["fashion_mnist", "mnist", "ag_news"], TASKS)
+        command.main(["fashion_mnist", "mnist", "ag_news"])
     assert "mnist: complete" in capsys.readouterr().out
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        command.main(["--help"], TASKS)
+        command.main(["--help"])
     assert stop.value.code == 0
     assert "dp-bench data mnist" in capsys.readouterr().out
 
@@ -74,7 +74,7 @@ def test_cached_tensors_are_bound_to_the_files_they_were_made_of(tensors: Path, 
 
 
 def test_cached_tensors_are_made_again_and_compared(tensors: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["mnist"], TASKS) == 0
+    assert command.main(["mnist"]) == 0
     assert f"  ok: {tensors.name} is made of these files" in capsys.readouterr().out.splitlines()
     assert tensors.exists()
 
@@ -84,7 +84,7 @@ def test_forged_tensors_are_removed(tensors: Path, name: str, capsys: pytest.Cap
     truth = load("mnist")
     expected = (truth.train_x.clone(), truth.train_y.clone(), truth.test_x.clone(), truth.test_y.clone())
     forge(tensors, name)
-    assert command.main(["mnist"], TASKS) == 0
+    assert command.main(["mnist"]) == 0
     assert f"  removed: {tensors} is not what these files make" in capsys.readouterr().out.splitlines()
     assert list(tensors.parent.iterdir()) == []
     again = load("mnist")
@@ -106,7 +106,7 @@ def test_tensors_that_cannot_be_made_of_these_files_are_removed(
     if how != "no record":
         record = {"format": _FORMAT, "origin": origin, "sha256": sha256(path.read_bytes())}
         path.with_suffix(".json").write_text(json.dumps(record))
-    assert command.main(["mnist"], TASKS) == 0
+    assert command.main(["mnist"]) == 0
     assert f"  removed: {path} " in capsys.readouterr().out
     assert not path.exists()
 
@@ -114,7 +114,7 @@ def test_tensors_that_cannot_be_made_of_these_files_are_removed(
 def test_another_data_sets_tensors_are_left_to_it(tensors: Path, capsys: pytest.CaptureFixture[str]) -> None:
     forge(tensors)
     with pytest.raises(UserError, match="data of fashion_mnist: expected a folder"):
-        command.main(["fashion_mnist"], TASKS)
+        command.main(["fashion_mnist"])
     assert tensors.exists()
 
 
@@ -123,7 +123,7 @@ def test_clear_cache_removes_all_of_it_and_nothing_else(tensors: Path, capsys: p
     tokens = tensors.parent.parent / "tokens" / "ag_news"
     write_files(other.parent, {other.name: b"{}"})
     write_files(tokens.parent, {tokens.name: b"tokens"})
-    assert command.main(["--clear-cache"], TASKS) == 0
+    assert command.main(["--clear-cache"]) == 0
     assert capsys.readouterr().out.startswith("removed 2 files of tensors, tokens and figures from ")
     assert other.exists()
     assert not tensors.parent.exists()
@@ -132,4 +132,4 @@ def test_clear_cache_removes_all_of_it_and_nothing_else(tensors: Path, capsys: p
 
 def test_unknown_name() -> None:
     with pytest.raises(UserError, match=r"data set: expected one of mnist, fashion_mnist, ag_news, got cifar"):
-        command.main(["mnist", "cifar"], TASKS)
+        command.main(["mnist", "cifar"])

@@ -67,7 +67,7 @@ def test_what_another_process_is_fetching_is_left_alone(
 ) -> None:
     def slow(folder: Path) -> None:
         write_files(folder, tiny)
-        child = os.fork()  # which fetches the same, and sees what this process is at
+        child = os.fork()  # which fetches the same, and sees what this process is doing
         if child == 0:
             use_origins(monkeypatch, "mnist", {"official": bringing(tiny)})
             os._exit(0 if describe("mnist").kind == "complete" else 1)
@@ -79,7 +79,7 @@ def test_what_another_process_is_fetching_is_left_alone(
     assert cached_names(tmp_path) == ["mnist"]
 
 
-def test_it_is_there_all_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
+def test_it_appears_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, bytes]) -> None:
     """The moment before the rename all files are under the temporary name and none under the final one."""
     seen = []
 

@@ -143,7 +143,7 @@ class TestNews:
 
 
 class TestTokens:
-    """On a made-up AG News, so that it also runs where the real one is missing."""
+    """On a synthetic AG News, so that it also runs where the real one is missing."""
 
     @pytest.fixture
     def files(self, tmp_path: Path) -> dict:

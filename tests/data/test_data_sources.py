@@ -297,7 +297,7 @@ class TestSource:
 @pytest.mark.slow(reason="starts a process, or reads large files")
 def test_planning_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys, dp_bench.data.command\n"
+        "import sys, dp_bench.tasks.command\n"
         "from dp_bench.tasks import TASKS\n"
         "TASKS['mnist'].describe({'stand_in': True})\n"
         "print([name for name in ('torch', 'torchvision', 'matplotlib', 'pandas') if name in sys.modules])"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from data_helpers import TRAIN_IMAGES, describe, write_files
 
-from dp_bench.data import command, files
+from dp_bench.data import files
 from dp_bench.data.files import look_in, unpacked_bytes
 from dp_bench.errors import UserError
 from dp_bench.files import checksummed as checksummed
-from dp_bench.tasks import TASKS
+from dp_bench.tasks import command
 from dp_bench.tasks.ag_news import GLOVE
 
 
-class TestWhatIsRemembered:
+class TestWhatIsCached:
     @pytest.fixture
     def reads(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The names of the files that are read in full from now on."""
@@ -75,7 +75,7 @@ class TestWhatIsRemembered:
         assert describe("mnist") == first
         assert len(reads) == 8
 
-    def test_a_file_changed_just_now_is_not_remembered(
+    def test_a_file_changed_just_now_is_not_cached(
         self, own: Path, tiny: dict[str, bytes], reads: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(files, "_RACY_SECONDS", 60.0)
@@ -87,7 +87,7 @@ class TestWhatIsRemembered:
     def test_the_command_reads_everything_again(self, own: Path, tiny: dict[str, bytes], reads: list[str]) -> None:
         write_files(own / "mnist", tiny)
         describe("mnist")
-        assert command.main(["mnist"], TASKS) == 0
+        assert command.main(["mnist"]) == 0
         assert len(reads) == 8
 
 

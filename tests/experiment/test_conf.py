@@ -18,9 +18,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from running import POINT, composed
 
-from dp_bench.cli import configuration_folder
 from dp_bench.data import Source
 from dp_bench.experiment import config
+from dp_bench.experiment.conf import configuration_folder, groups
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.variants import variant
 from dp_bench.paper import published
@@ -48,11 +48,7 @@ def with_hydra(*overrides: str) -> DictConfig:
 
 
 def test_no_shipped_file_is_untested() -> None:
-    tested = {
-        f"{group}/{name}"
-        for group in ("dataset", "strategy", "grid", "profile", "protocol", "experiment")
-        for name in shipped(group)
-    }
+    tested = {f"{group}/{name}" for group, names in groups().items() for name in names}
     tested |= {f"hydra/launcher/{name}" for name in EXTRAS} | {"config"}
     assert {str(path.relative_to(CONF).with_suffix("")) for path in CONF.rglob("*.yaml")} == tested
     assert set(shipped("dataset")) == set(TASKS)

@@ -13,7 +13,7 @@ from dp_bench.experiment.plan import Job
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy.accounting import Sampling, epsilon
-from dp_bench.privacy.calibration import allocate, truly
+from dp_bench.privacy.calibration import allocate, true_epsilon
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect
@@ -45,7 +45,7 @@ def test_steps_and_noise_are_those_of_the_larger_set_and_batches_come_from_what_
 @pytest.mark.slow(reason="composes configurations through Hydra")
 def test_the_true_epsilon_is_that_of_the_rows_that_are_there() -> None:
     spec = emulating()
-    true = truly(spec.allocation, 2000)
+    true = true_epsilon(spec.allocation, 2000)
     nu = spec.allocation.noise_multiplier
     assert true.run == epsilon("rdp", nu, Sampling(512, 2000), spec.steps, 1e-5)
     assert true.grid == epsilon("rdp", nu, Sampling(512, 2000), 5 * spec.steps, 1e-5)
@@ -57,7 +57,7 @@ def test_the_true_epsilon_is_that_of_the_rows_that_are_there() -> None:
 def test_it_says_so_wherever_an_epsilon_is_shown(tmp_path: Path) -> None:
     spec = replace(emulating("train.epochs=0.01"), machine=smoke("online")[0].machine)
     words = "emulated: epsilon is the paper's setting, not a guarantee for this data"
-    true = f"{truly(spec.allocation, 2000).grid:.3f} a grid"
+    true = f"{true_epsilon(spec.allocation, 2000).grid:.3f} per grid"
     assert carry_out(spec, tmp_path, data_of(spec)).no_guarantee.startswith(words)
     for shown in ("\n".join(_introduction(spec)), ledger([Job((), (spec,), tmp_path)], [])):
         assert "NOT private" in shown
@@ -91,14 +91,14 @@ def test_the_report_never_counts_it_as_private(tmp_path: Path) -> None:
     write_run(tmp_path, honest, [0.25, 0.85])
     main, other = build(collect(tmp_path, "verify"), None, ()).chapters
     assert not any("NOT PRIVATE" in text for text in main.banners)
-    true = f"{truly(emulated.allocation, 62_069).grid:.2f}"
+    true = f"{true_epsilon(emulated.allocation, 62_069).grid:.2f}"
     assert any("emulated: ε is the paper's setting" in text and true in text for text in other.banners)
     for chart in other.charts():
         if "ε" in chart.text and not chart.name.startswith("deviations"):
             assert "emulated: ε is the paper's setting" in chart.text, chart.name
     (ledger_table,) = [table for table in other.tables() if table.name == "privacy_ag_news"]
     assert "rdp, emulated (not private)" in ledger_table.cells[0]
-    assert f"{truly(emulated.allocation, 62_069).grid:.3f}" in ledger_table.cells[0]
+    assert f"{true_epsilon(emulated.allocation, 62_069).grid:.3f}" in ledger_table.cells[0]
     best = [table for table in other.tables() if table.name.startswith("best_")]
     assert best
     assert all("emulated" in " ".join((table.caption, *table.footnotes)) for table in best)

@@ -101,7 +101,7 @@ def test_every_best_hyperparameter_of_the_paper_is_in_its_grid_but_for_the_mispr
     assert sum(row is not None for (*_, s), rows in BEST.items() for row in rows if s != "no_dp") == 3 * 47
 
 
-def test_the_misprint_is_mended_by_one_digit():
+def test_the_misprint_is_corrected_by_one_digit():
     lr = paper_axes("fixed_threshold", 7)["lr"]
     with pytest.raises(UserError):
         snap(0.03162, lr, "lr")

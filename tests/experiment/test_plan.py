@@ -24,7 +24,7 @@ from dp_bench.files.checksummed import read_checksummed, write_checksummed
 from dp_bench.paper import published
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocators import Rung
-from dp_bench.privacy.calibration import Allocation, Budget, allocate, seeds_charged, total, under
+from dp_bench.privacy.calibration import Allocation, Budget, allocate, epsilon_by, seeds_charged, total
 from dp_bench.privacy.selection import Trials
 from dp_bench.privacy.totals import MEANING
 from dp_bench.strategies import STRATEGIES
@@ -226,7 +226,7 @@ def test_a_key_is_charged_unless_it_is_known_to_be_no_search(key: str, charged: 
 
 @pytest.mark.usefixtures("uncalibrated")
 @pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_a_second_grid_or_data_set_is_no_search_on_the_first() -> None:
+def test_a_second_grid_or_data_set_is_not_a_search_on_the_first() -> None:
     jobs = planned("profile=smoke", "dataset=ag_news,mnist", "strategy=online,adam_wosm", "grid.k=2,3")
     assert {job.runs[0].grid.k for job in jobs} == candidates(jobs) == {2, 3}
 
@@ -256,7 +256,7 @@ def test_unequal_grids_that_overspend_their_common_budget_are_refused(capsys: py
 
 @pytest.mark.parametrize("sweep", ["grid.k=range(2,1000000000)", "grid.k=range(2,500) privacy.epsilon=range(1,500)"])
 @pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_sweeps_without_end_are_refused_at_once(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweeps_without_end_are_refused_before_any_work(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "dataset=mnist", "strategy=online", *sweep.split()]) == 2
     assert "at most 10,000" in capsys.readouterr().err
 
@@ -357,7 +357,7 @@ BAD = {
     "no words": (["strategy=online", "dataset.words=25,0"], "dataset.words: expected 1 to 64, got 0"),
     "too many words": (["strategy=online", "dataset.words=25,65"], "dataset.words: expected 1 to 64, got 65"),
     "no device": (["strategy=online", "device=cuda"], "device: expected a CUDA device"),
-    "no job at once": (
+    "no job running": (
         ["strategy=online", "hydra.launcher.n_jobs=0"],
         "hydra.launcher.n_jobs: expected the number of parallel jobs, got 0",
     ),
@@ -454,7 +454,7 @@ def test_the_ledger_says_what_the_allocation_says(capfd: pytest.CaptureFixture[s
     text = capfd.readouterr().out
     a = planned(*chosen)[0].runs[0].allocation
     row = row_of(text, "online/k2/eps3")[1:]
-    opinions = [under(a, accountant) for accountant in ("pld", "prv")]
+    opinions = [epsilon_by(a, accountant) for accountant in ("pld", "prv")]
     assert row == [
         "2",
         "2",

@@ -158,7 +158,7 @@ def test_a_record_is_what_was_written(tmp_path: Path) -> None:
     assert record.result is not None
     assert (record.result.best.step, record.result.best.value, record.result.final.value) == (586, 0.9170, 0.907)
     assert (record.status, record.folder) == ("finished", str(spec.folder))
-    assert (record.provenance.host, record.provenance.arithmetic) == ("made-up", 10)
+    assert (record.provenance.host, record.provenance.arithmetic) == ("synthetic", 10)
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, {"machine": 3, "source": "x", "seconds_of_last_session": "never"}])

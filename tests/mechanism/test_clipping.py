@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dp_bench.mechanism.clipping import FlatModel, clipped_sums, layers
-from dp_bench.mechanism.clipping.gradients import _chain, together
+from dp_bench.mechanism.clipping.gradients import _chain, batched_gradients
 from dp_bench.mechanism.clipping.parts import Materialised, OuterProduct, Weights
 from dp_bench.privacy.query import Query
 from dp_bench.tasks import TASKS
@@ -120,7 +120,7 @@ def test_fused_is_right_on_the_papers_models(name, batch, micro_batch):
     assert_right(module, x, y, losses, fused, micro_batch)
 
 
-@pytest.mark.parametrize("gradients", [general, one_by_one, opacus, together])
+@pytest.mark.parametrize("gradients", [general, one_by_one, opacus, batched_gradients])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_the_other_engines_are_right_on_the_papers_models(name, gradients):
@@ -507,21 +507,21 @@ def test_a_model_without_a_rule_takes_the_general_way(name):
     module, x, y = unusual(WITHOUT_RULE[name])
     with pytest.raises(TypeError, match="rule"):
         fused(FlatModel(copy.deepcopy(module)), squared_error, x.clone(), y)
-    assert_right(module, x.clone(), y, gradients=together)
-    assert_right(module, x[:1].clone(), y[:1], gradients=together)
+    assert_right(module, x.clone(), y, gradients=batched_gradients)
+    assert_right(module, x[:1].clone(), y[:1], gradients=batched_gradients)
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_an_unusual_model_is_right(name):
     module, x, y = unusual(UNUSUAL[name])
-    assert_right(module, x, y, gradients=together)
+    assert_right(module, x, y, gradients=batched_gradients)
 
 
 def test_embedding():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(12, 2)).double()
     tokens = torch.randint(10, (7, 3), generator=torch.Generator().manual_seed(0))
-    assert_right(module, tokens, random(7, 2), gradients=together)
+    assert_right(module, tokens, random(7, 2), gradients=batched_gradients)
 
 
 # Sensitivity on bad numbers

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from dp_bench.mechanism.clipping import FlatModel, clipped_sums, gather, isolated
-from dp_bench.mechanism.clipping.gradients import alone, together
+from dp_bench.mechanism.clipping.gradients import batched_gradients, isolated_gradients
 from dp_bench.privacy.query import Query
 from dp_bench.strategies.base import clipped_gradient
 from dp_bench.testing import one_by_one
@@ -88,7 +88,7 @@ def test_alone_is_right(name):
     query = [clipped_gradient(0.5, 1.0)]
     found, truth = (
         clipped_sums(model, squares, x, y, query, 16, gradients=way)["gradient"]
-        for way in (lambda m, losses, a, b: alone(m, losses, a, b, len(a)), one_by_one)
+        for way in (lambda m, losses, a, b: isolated_gradients(m, losses, a, b, len(a)), one_by_one)
     )
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-6)
 
@@ -98,16 +98,16 @@ def test_a_model_that_is_tried_in_vain_is_computed_alone(monkeypatch):
     model, x = model_of("ReLU 64")
     arguments = model, squares, x, torch.zeros(len(x)), 16
     monkeypatch.setattr(isolated, "is_isolated", lambda *_: False)
-    assert isolated.passes(*arguments) is alone
-    assert isolated.passes(*arguments) is alone  # and it is not tried again
+    assert isolated.passes(*arguments) is isolated_gradients
+    assert isolated.passes(*arguments) is isolated_gradients  # and it is not tried again
     monkeypatch.setattr(isolated, "is_isolated", lambda *_: True)
-    assert isolated.passes(*arguments) is alone
+    assert isolated.passes(*arguments) is isolated_gradients
     isolated._found.clear()
     model.tried.clear()
-    assert isolated.passes(*arguments).func is together
+    assert isolated.passes(*arguments).func is batched_gradients
 
 
-def test_a_model_that_refuses_made_up_examples_is_computed_alone():
+def test_a_model_that_refuses_synthetic_examples_is_computed_alone():
     def picky(outputs, targets):
         assert bool((targets == 7).all())
         return outputs.sum(1)

@@ -104,7 +104,7 @@ def test_initial_weights_depend_on_the_seed_alone_and_nothing_else_is_touched():
 
 
 @pytest.mark.parametrize("drawn", [2, 3])
-def test_a_stream_restored_from_a_checkpoint_goes_on_where_it_was(drawn):
+def test_a_generator_restored_from_a_checkpoint_continues_where_it_was(drawn):
     one = rng("run", "noise")
     one.uniform(1001, torch.float64)
     one.uniform(drawn, torch.float32)
@@ -120,5 +120,5 @@ def test_a_stream_restored_from_a_checkpoint_goes_on_where_it_was(drawn):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
 def test_only_precisions_that_reach_neither_zero_nor_one_are_drawn(dtype):
-    with pytest.raises(TypeError, match=f"found {dtype}, expected torch.float32 or torch.float64"):
+    with pytest.raises(TypeError, match=f"dtype: expected torch.float32 or torch.float64, got {dtype}"):
         rng("run", "noise").uniform(3, dtype)

@@ -76,7 +76,7 @@ def test_batch_size_is_binomial(batches):
 @pytest.mark.parametrize("block", [None, 2])
 @pytest.mark.slow(reason="many draws, or passes through whole models")
 def test_every_subset_is_as_likely_as_with_a_coin_per_example(monkeypatch, rate, block):
-    if block:  # too few gaps at once: the loop must go on where it stopped
+    if block:  # too few gaps per draw: the loop must continue where it stopped
         monkeypatch.setattr(sampling, "math", SimpleNamespace(ceil=lambda _: block, sqrt=math.sqrt, log1p=math.log1p))
     size, times = 5, 4_000
     subsets = (drawn(size, rate, times, f"subsets {block}") * 2.0 ** torch.arange(size)).sum(1).int()
@@ -159,7 +159,7 @@ def test_fixed_size_draws_that_many_uniformly_without_replacement():
 
 
 def test_a_batch_larger_than_the_data_set_is_refused():
-    with pytest.raises(ValueError, match="found 21, expected at most the 20 examples"):
+    with pytest.raises(ValueError, match="expected at most the 20 examples there are, got 21"):
         sampling.fixed_size(20, 21, rng("fixed", "batches"))
 
 

@@ -15,7 +15,7 @@ from dp_bench.tasks import TASKS
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "paper.tex"
 
-# Where a strategy's numbers stand in a row of a table, epsilon being column 0.
+# Where a strategy's numbers are in a row of a table, epsilon being column 0.
 COLUMNS_WITH_VALUES = {"online": (1, 4), "fixed_threshold": (4, 8), "fixed_quantile": (8, 12), "adam_wosm": (12, 15)}
 COLUMNS_OF_POINTS = {"online": (1, 2), "fixed_threshold": (2, 4), "fixed_quantile": (4, 6), "adam_wosm": (6, 7)}
 

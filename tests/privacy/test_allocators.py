@@ -12,8 +12,8 @@ from dp_bench import Budget, Sampling, allocate
 from dp_bench.errors import UserError
 from dp_bench.privacy.accountants import RDP_ORDERS
 from dp_bench.privacy.allocators import Rung, check_accountant, rungs_of, steps_of
-from dp_bench.privacy.calibration import seeds_charged, total, truly
-from dp_bench.privacy.checks import check_allocation, doubt
+from dp_bench.privacy.calibration import seeds_charged, total, true_epsilon
+from dp_bench.privacy.checks import check_allocation, violation
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials, selection_rdp
 
 MNIST, T = Sampling(512, 60_000), 1172
@@ -40,7 +40,7 @@ def run_by_run(rungs: tuple[Rung, ...], nu: float) -> dpa.DpEvent:
     )
 
 
-def test_a_third_goes_on_for_three_times_the_steps() -> None:
+def test_a_third_continues_for_three_times_the_steps() -> None:
     assert [(r.candidates, r.step) for r in rungs_of(81, 2700)] == [(81, 100), (27, 300), (9, 900), (3, 2700)]
     assert [(r.candidates, r.step) for r in rungs_of(25, 1172, 50)] == [(25, 150), (8, 400), (3, 1172)]
     assert [(r.candidates, r.step) for r in rungs_of(5, 1172, 50)] == [(5, 400), (2, 1172)]
@@ -146,8 +146,8 @@ def test_what_other_searches_would_add() -> None:
     assert 3 < seeds_charged(chosen, 2) < 6
     assert total([chosen]) == pytest.approx(chosen.epsilon_grid)
     assert total([chosen, halved]) > max(total([chosen]), total([halved]))
-    assert truly(chosen, 30_000).grid > 3
-    assert truly(halved, 30_000).grid > 3
+    assert true_epsilon(chosen, 30_000).grid > 3
+    assert true_epsilon(halved, 30_000).grid > 3
 
 
 @pytest.mark.parametrize("cheaper", ["halving", "selection"])
@@ -158,7 +158,7 @@ def test_an_overspending_allocation_is_refused(cheaper: str) -> None:
     trials = Trials("geometric", 25) if cheaper == "selection" else None
     found = allocate(BUDGET, MNIST, 25, T, rungs, trials)
     assert found.allocator == cheaper
-    assert doubt(found) is None
+    assert violation(found) is None
     check_allocation(found)
     with pytest.raises(UserError, match="noise multiplier"):
         check_allocation(replace(found, noise_multiplier=found.noise_multiplier * 0.99))

@@ -25,9 +25,9 @@ from dp_bench.privacy.calibration import (
     Allocation,
     Budget,
     allocate,
+    epsilon_by,
     seeds_charged,
     total,
-    under,
     warnings_for,
 )
 from dp_bench.privacy.checks import check_allocation
@@ -158,13 +158,13 @@ def test_what_five_seeds_would_cost(target, charged, no_accounting):
 @pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_under_another_accountant(monkeypatch):
     allocation = allocate(RDP3, MNIST, 7, 1172)
-    pld, prv, rdp = (under(allocation, a) for a in ("pld", "prv", "rdp"))
+    pld, prv, rdp = (epsilon_by(allocation, a) for a in ("pld", "prv", "rdp"))
     assert rdp == (allocation.epsilon_grid, allocation.epsilon_run)
     assert pld.run < pld.grid < 3
     assert prv == pytest.approx(pld, abs=0.02)
     counted = []
     monkeypatch.setattr(calibration_module, "epsilon", lambda *a: counted.append(a[0]) or epsilon(*a))
-    assert under(allocation, "pld") == pld
+    assert epsilon_by(allocation, "pld") == pld
     assert not counted  # a lower bound on epsilon finds it possible
 
 
@@ -174,11 +174,11 @@ def test_runs_with_other_batches_are_not_the_same_runs():
     fixed_size = Allocation(Budget(3.0, 1e-5, "rdp_wor"), MNIST, **fields)
     for allocation, accountant in [(poisson, "rdp_wor"), (fixed_size, "rdp"), (fixed_size, "pld")]:
         with pytest.raises(UserError, match="batches of these runs"):
-            under(allocation, accountant)
-    assert under(fixed_size, "rdp_wor").run > 0
-    assert under(fixed_size, "rdp_wor_10").run >= under(fixed_size, "rdp_wor").run
+            epsilon_by(allocation, accountant)
+    assert epsilon_by(fixed_size, "rdp_wor").run > 0
+    assert epsilon_by(fixed_size, "rdp_wor_10").run >= epsilon_by(fixed_size, "rdp_wor").run
     with pytest.raises(UserError, match="got gdp"):
-        under(poisson, "gdp")
+        epsilon_by(poisson, "gdp")
 
 
 # Checks
@@ -282,7 +282,7 @@ def less_noise(content):
     "corrupt",
     [half, less_noise, lambda _: b"", lambda _: b"\xff\x00", lambda _: b"[]", lambda _: b"{}", lambda _: b"null"],
 )
-def test_a_corrupt_entry_is_computed_again_and_mended(cache, calibrations, corrupt):
+def test_a_corrupt_entry_is_computed_again_and_replaced(cache, calibrations, corrupt):
     first = allocate(*SMALL)
     (path,) = entries(cache)
     intact = path.read_bytes()
@@ -356,7 +356,7 @@ for _ in range(150):
 
 
 @pytest.mark.slow(reason="calibrates in two new processes")
-def test_two_processes_that_calibrate_the_same_grid_at_once_agree(cache):
+def test_two_processes_that_calibrate_the_same_grid_together_agree(cache):
     code = """
 import sys
 from dp_bench.privacy import calibration
@@ -400,7 +400,7 @@ assert not heavy, heavy
 
 
 @pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
-def test_remembered_keeps_what_json_cannot_say_and_forgets_failures(cache):
+def test_cached_keeps_what_json_cannot_say_and_forgets_failures(cache):
     assert cached("calibration", {"a": 1}, lambda: {"epsilon": math.inf}) == {"epsilon": math.inf}
     assert cached("calibration", {"a": 1}, lambda: {"epsilon": 0.0}) == {"epsilon": math.inf}
     with pytest.raises(UserError):
@@ -484,11 +484,11 @@ def test_an_edited_calibration_of_a_slow_accountant_is_not_believed(cache, accou
 @pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")
 def test_an_edited_epsilon_of_a_slow_accountant_is_not_believed(cache):
     allocation = allocate(*SMALL)
-    first = under(allocation, "pld")
+    first = epsilon_by(allocation, "pld")
     for path in entries(cache):
         if "compositions" in json.loads(path.read_bytes())["key"]:
             edited(path, epsilon=0.01)
-    assert under(allocation, "pld") == first
+    assert epsilon_by(allocation, "pld") == first
 
 
 @pytest.mark.slow(reason="counts with a slow accountant, many times or in a new process")

@@ -10,7 +10,7 @@ import pytest
 from dp_bench.errors import UserError
 from dp_bench.privacy.accounting import Sampling, epsilon
 from dp_bench.privacy.allocation import Allocation, Budget
-from dp_bench.privacy.checks import doubt, plausible
+from dp_bench.privacy.checks import plausible, violation
 from dp_bench.privacy.lower_bound import is_possible
 
 # Rates, steps, candidates, noise multipliers and deltas, from tiny budgets (epsilon 0.02) to large ones.
@@ -37,10 +37,10 @@ def test_less_noise_is_refused_and_the_true_one_accepted_at_any_budget(accountan
             continue
         good = honest(accountant, sampling, steps, candidates, nu, delta)
         tried.append(good.budget.epsilon)
-        assert doubt(good) is None, good
+        assert violation(good) is None, good
         for share in (0.9, 0.4) if good.budget.epsilon < 0.5 else (0.9,):
             less = dataclasses.replace(good, noise_multiplier=share * good.noise_multiplier)
-            assert doubt(less) is not None, less
+            assert violation(less) is not None, less
     assert min(tried) < 0.1
     assert max(tried) > 3
     assert len(tried) >= 8

@@ -57,7 +57,7 @@ def test_words_tables_and_nothing(scope: Scope) -> None:
 
 
 @pytest.mark.slow(reason="writes a whole report, or simulates searches")
-def test_a_mistake_in_a_registration_is_found_at_once(scope: Scope) -> None:
+def test_a_mistake_in_a_registration_is_found_when_it_is_made(scope: Scope) -> None:
     with pytest.raises(TypeError, match=r"not in Scope: \['reslts'\]"):
         shown("Results", 10)(lambda reslts: None)
     with pytest.raises(TypeError, match="no section Resluts"):

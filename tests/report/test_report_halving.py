@@ -23,8 +23,10 @@ def store(tmp_path: Path) -> Path:
     halved = HalvedGrid(tmp_path, smoke("fixed_threshold", *GRID, "privacy.allocator=halving")[0])
     for place, folders in enumerate(halved.folders.values()):
         for folder in folders:
-            goes_on = place >= 6
-            keep(tmp_path, folder.spec, 0.1 + place / 100, "finished" if goes_on else "stopped", 0 if goes_on else 2)
+            continues = place >= 6
+            keep(
+                tmp_path, folder.spec, 0.1 + place / 100, "finished" if continues else "stopped", 0 if continues else 2
+            )
     return tmp_path
 
 

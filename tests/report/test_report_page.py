@@ -70,9 +70,9 @@ def test_the_page_says_what_one_must_know(report: Path) -> None:
     assert "<b>foreign" in page  # as text
     assert "<b>" not in (report / "index.html").read_text()
     for words in (
-        "AG News here is not the paper's data: made-up subset.",
+        "AG News here is not the paper's data: synthetic subset.",
         "lack points",
-        "At most 3 seeds a point; the paper has 5.",
+        "At most 3 seeds per point; the paper has 5.",
         "NOT PRIVATE",
         "folders skipped",
         "Poisson sample",

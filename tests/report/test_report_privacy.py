@@ -16,7 +16,7 @@ from report_helpers import PROVENANCE, synthetic_spec, write_run
 from dp_bench.experiment.spec import comparable
 from dp_bench.files.checksummed import json_digest, read_checksummed, write_checksummed
 from dp_bench.privacy.accounting import Sampling, epsilon, rounded_up
-from dp_bench.privacy.calibration import seeds_charged, total, under
+from dp_bench.privacy.calibration import epsilon_by, seeds_charged, total
 from dp_bench.report import privacy_page, rerun_commands
 from dp_bench.report.build import build
 from dp_bench.report.collect import collect
@@ -62,9 +62,9 @@ def test_slow_accountants_are_asked_once(tmp_path: Path, monkeypatch: pytest.Mon
 
     def counted(allocation: privacy_page.Allocation, accountant: str) -> privacy_page.Spent:
         calls.append(accountant)
-        return under(allocation, "rdp")
+        return epsilon_by(allocation, "rdp")
 
-    monkeypatch.setattr(privacy_page, "under", counted)
+    monkeypatch.setattr(privacy_page, "epsilon_by", counted)
     (account,) = privacy_page.accounts(results, ["pld"])
     assert account.opinions["pld"] is not None
     (again,) = privacy_page.accounts(results)
@@ -163,8 +163,8 @@ def forged(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
         (lambda p: p["allocation"].update(noise_multiplier=0.3), "got 0.3, which spends"),
         (lambda p: p["allocation"].update(noise_multiplier=0.01), "got 0.01, which spends inf"),
         (lambda p: p["allocation"].update(noise_multiplier=0.0), "expected a positive number, got 0.0"),
-        (lambda p: p["allocation"].update(epsilon_run=0.5), "spends epsilon 0.5 a run"),
-        (lambda p: p["allocation"].update(epsilon_grid=2.5), "spends epsilon 2.5 a grid"),
+        (lambda p: p["allocation"].update(epsilon_run=0.5), "spends epsilon 0.5 per run"),
+        (lambda p: p["allocation"].update(epsilon_grid=2.5), "spends epsilon 2.5 per grid"),
         (lambda p: p["allocation"].update(candidates=1), "candidates: expected the 5 of its grid, got 1"),
         (lambda p: p.update(steps=2344), "steps_charged: expected the 2344 of its spec, got 1172"),
         (lambda p: p["privacy"].update(delta=1e-3), "allocation.budget: expected the run's own, Budget("),
@@ -204,7 +204,7 @@ def test_a_slow_accountants_run_is_counted_anew(tmp_path: Path) -> None:
     assert not collect(tmp_path, "paper").skipped
     forged(folder, lambda p: p["allocation"].update(noise_multiplier=0.9 * p["allocation"]["noise_multiplier"]))
     (skipped,) = collect(tmp_path, "paper").skipped
-    assert "a grid by pld, got " in skipped.reason
+    assert "per grid by pld, got " in skipped.reason
 
 
 def test_the_report_computes_rdp_and_does_not_copy_it(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_the_report_computes_rdp_and_does_not_copy_it(tmp_path: Path) -> None:
 @pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_an_edited_opinion_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(privacy_page, "under", lambda allocation, accountant: under(allocation, "rdp"))
+    monkeypatch.setattr(privacy_page, "epsilon_by", lambda allocation, accountant: epsilon_by(allocation, "rdp"))
     write_run(tmp_path / "runs", synthetic_spec(lr=0.3162), [0.1, 0.9])
     results = results_of(tmp_path / "runs")
     (account,) = privacy_page.accounts(results, ["pld"])

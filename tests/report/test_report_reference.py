@@ -40,7 +40,7 @@ def test_a_command_names_the_run_that_it_gives_again(tmp_path: Path) -> None:
         program, verb, *overrides = shlex.split(command)
         assert (program, verb) == ("dp-bench", "run")
         given |= {str(spec.folder) for spec in specs(composed(*overrides, "dataset.stand_in=true"))}
-    # The data of this machine may be others than those of the made-up runs; the variant says so.
+    # The data of this machine may be others than those of the synthetic runs; the variant says so.
     expected = {folder.split("/", 2)[2] for folder in (run.folder for run in collection.runs)}
     assert {folder.split("/", 2)[2] for folder in given} == expected
 

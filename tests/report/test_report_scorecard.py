@@ -1,4 +1,4 @@
-"""Verdicts on made-up results whose distance from the published ones is known."""
+"""Verdicts on synthetic results whose distance from the published ones is known."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`dp-bench status` and `dp-bench show`, on made-up stores."""
+"""`dp-bench status` and `dp-bench show`, on synthetic stores."""
 
 from pathlib import Path
 

@@ -113,7 +113,7 @@ def test_the_interval_of_a_difference_covers_as_often_as_it_says(spreads: list[f
     assert inside / times > 0.93
 
 
-def test_what_has_no_value_loses_and_is_no_part_of_the_mean() -> None:
+def test_what_has_no_value_loses_and_is_not_in_the_mean() -> None:
     pairs = [([0.9, 0.9], [-math.inf, -math.inf]), ([0.7, 0.8], [0.9, 0.9]), ([0.9, -math.inf], [0.8, 0.8])]
     found = compare(pairs, higher_is_better=True)
     assert found is not None

@@ -13,12 +13,12 @@ from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.accounting import rounded_up
 from dp_bench.privacy.calibration import Allocation, total
 from dp_bench.report.collect import collect
-from dp_bench.report.store_totals import together
+from dp_bench.report.store_totals import total_table
 
 
 def shown(root: Path) -> tuple[str, str, str]:
     """Private grids, epsilon and what is not counted, of the only data set."""
-    table = together(collect(root, "paper"))
+    table = total_table(collect(root, "paper"))
     assert table is not None
     ((_, grids, _, epsilon, _, omitted),) = table.cells
     return str(grids), str(epsilon), str(omitted)

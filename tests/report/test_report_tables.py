@@ -185,7 +185,7 @@ def test_another_protocol_speaks_of_its_own_data_sets_only(tmp_path: Path) -> No
 
 
 def test_tables_must_be_even() -> None:
-    with pytest.raises(ValueError, match="equally wide"):
+    with pytest.raises(ValueError, match="expected rows as wide as the columns"):
         Table("odd", "", ("a", "b"), (("1",),))
 
 

@@ -16,7 +16,7 @@ from dp_bench.report.build import build
 from dp_bench.report.collect import collect
 from dp_bench.report.resampling import PoolRun, resampled, winning
 from dp_bench.report.sections import sections
-from dp_bench.report.store_totals import together
+from dp_bench.report.store_totals import total_table
 
 SEARCHES = 10_000
 
@@ -110,4 +110,4 @@ def test_the_report_shows_the_expected_winner_of_a_pool(tmp_path: Path) -> None:
     assert cells["best wins"] == pytest.approx(cells["best is tried"])
     assert "never released together" in table.notes[0]
     assert "NOT PRIVATE" in table.guarantees[0]
-    assert together(collection) is None  # no grid here is private
+    assert total_table(collection) is None  # no grid here is private

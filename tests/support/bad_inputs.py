@@ -72,6 +72,7 @@ NEAR = {
     "run -m hydra.launcher.n_job=2": "hydra.launcher.n_jobs",
     "plan experiment=mnist_k": "mnist_k9",
     "plan profile=smok": "smoke",
+    "plan protocol=paper_probabel": "paper_probable",
     "plan dataset=minst": "mnist",
     "plan strategy=onlin": "online",
     "plan --accountants pdl": "pld",
@@ -146,7 +147,7 @@ _KEYS = """+nope=1 ++nope=1 nope=1 +a.b=1 +privacy.foo=1 ++privacy.foo=1 +strate
  strategy.lr=[1 strategy.lr={a strategy.lr='a strategy.lr=a:b:c: strategy.lr=!!python/x
  --resolve --shell-completion --experimental-rerun=x --config-name=nope --config-dir=/nope/nope --config-path=/nope
  --cfg=nope --package=nope --info=nope --nope -x --run=1 --multirun=1 -c"""
-_SWEEPS = """dataset=null strategy=null profile=null dataset=5 strategy=5 profile=5 dataset=mnist,null
+_SWEEPS = """dataset=null strategy=null profile=null protocol=null dataset=5 strategy=5 profile=5 dataset=mnist,null
  strategy=online,null strategy=online,sgd dataset=mnist,cifar profile=smoke,fast hydra.launcher=null
  hydra.sweeper=null hydra.sweeper.plan_only=7 hydra.launcher.n_jobs=-100000 hydra.launcher.n_jobs=0
  hydra.launcher.n_jobs=many hydra.launcher._target_=os.getcwd hydra.sweeper._target_=os.getcwd

@@ -37,7 +37,7 @@ class Scenario:
     always: Callable[[Path], bool] = lambda folder: True
 
     def run(self, folder: Path) -> int:
-        """As the command line would: one line and a code for what the user can mend."""
+        """As the command line would: one line and a code for what the user can fix."""
         try:
             failure = failure_of(lambda: self.work(folder))
         except JobsFailed as error:  # one line per job

@@ -1,4 +1,4 @@
-"""Made-up runs, written by the code that writes real ones: only their numbers are invented."""
+"""Synthetic runs, written by the code that writes real ones: only their numbers are invented."""
 
 import functools
 import math
@@ -35,7 +35,7 @@ PROVENANCE = {
     "commit": "0123456789abcdef0123456789abcdef01234567",
     "packages": {"torch": "2.13.0", "numpy": "2.4.6", "dp-accounting": "0.6.0"},
     "python": "3.11.7",
-    "host": "made-up",
+    "host": "synthetic",
     "processor": "x86_64",
     "machine": {"arithmetic": 10, "device": "cpu", "threads": 1, "torch": "2.13.0", "cpu": "AVX2"},
     "source": {"where": "nowhere", "checksums": {}},
@@ -79,7 +79,7 @@ def synthetic_spec(
         privacy=privacy,
         train=train,
         source=Source(
-            kind, "nowhere", () if kind == "complete" else (f"made-up {kind}",), {"x.gz": "ab" * 32}, rows, 10_000
+            kind, "nowhere", () if kind == "complete" else (f"synthetic {kind}",), {"x.gz": "ab" * 32}, rows, 10_000
         ),
         allocation=_allocation(budget, Sampling(train.batch_size, rows), candidates, steps) if budget else None,
         steps=steps,
@@ -145,7 +145,7 @@ def synthetic_trade_off(folder: Path) -> None:
     write_trade_off(folder, synthetic_spec(lr=0.3162), Measurement(rows, None), draws=20)
 
 
-# Online on MNIST, k = 5: three seeds a point. Best at rho = 0.3162 (epsilon 3) and 3.162 (epsilon 5).
+# Online on MNIST, k = 5: three seeds per point. Best at rho = 0.3162 (epsilon 3) and 3.162 (epsilon 5).
 ONLINE = {
     3.0: {0.003162: (0.50, 0.52, 0.54), 0.3162: (0.9119, 0.9170, 0.9068), 31.62: (0.30, 0.40, 0.20)},
     5.0: {0.3162: (0.90, 0.91, 0.92), 3.162: (0.9166, 0.9216, 0.9116)},

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 
-from dp_bench.cli import configuration_folder
 from dp_bench.data.tensors import Dataset
 from dp_bench.experiment import config, validation
+from dp_bench.experiment.conf import configuration_folder
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.record import Evaluation, RunResult, UsedData
 from dp_bench.experiment.resolve import specs
@@ -98,6 +98,6 @@ def contents(root: Path) -> dict[str, bytes]:
     found = {}
     for path in sorted(root.rglob("*")):
         if path.is_file() and path.name not in ("provenance.json", ".lock"):
-            with contextlib.suppress(FileNotFoundError):  # a sweep at work has just put it in its place
+            with contextlib.suppress(FileNotFoundError):  # a running sweep has just put it in its place
                 found[str(path.relative_to(root))] = path.read_bytes()
     return found

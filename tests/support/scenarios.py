@@ -63,7 +63,7 @@ def _scenarios() -> list[Scenario]:
         _run_configuration(one)
 
     two = _sweep(2)
-    # Of four candidates one goes on: killed as the last of them reaches the end of the first rung.
+    # Of four candidates one continues: killed as the last of them reaches the end of the first rung.
     halved = _sweep(4, "privacy.allocator=halving")
     return [
         Scenario("fresh run", run),

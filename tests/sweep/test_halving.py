@@ -66,7 +66,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
-def test_the_best_third_goes_on(grid: HalvedGrid) -> None:
+def test_the_best_third_continues(grid: HalvedGrid) -> None:
     assert grid.rungs == (Rung(9, 2), Rung(3, 6))
     names = list(grid.folders)
     fill(grid, 0, {name: place / 10 for place, name in enumerate(names)})
@@ -114,9 +114,9 @@ def test_dropped_runs_are_finished_where_they_stopped(grid: HalvedGrid) -> None:
     grid.finish_dropped()  # again is the same
     for place, name in enumerate(names):
         for folder in grid.folders[name]:
-            goes_on = place >= 6
-            assert folder.done is not goes_on
-            assert (folder.checkpoint() is not None) is goes_on
+            continues = place >= 6
+            assert folder.done is not continues
+            assert (folder.checkpoint() is not None) is continues
     assert grid.folders[names[0]][0].result() == grid.folders[names[0]][0].rung(0)
 
 
@@ -197,7 +197,7 @@ def test_killed_ten_times_the_store_is_the_same(undisturbed: Path, tmp_path: Pat
 
 
 @pytest.mark.slow(reason="two sweeps in processes of their own")
-def test_two_sweeps_at_once_make_one_store(undisturbed: Path, tmp_path: Path) -> None:
+def test_two_concurrent_sweeps_make_one_store(undisturbed: Path, tmp_path: Path) -> None:
     both = [started(tmp_path) for _ in range(2)]
     assert [ended(child) for child in both] == [0, 0]
     assert contents(tmp_path) == contents(undisturbed)

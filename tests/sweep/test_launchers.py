@@ -1,4 +1,4 @@
-"""Ray and submitit for real, on this machine: other processes, in other folders, one of them killed at work."""
+"""Ray and submitit for real, on this machine: other processes, in other folders, one of them killed while it trains."""
 
 import os
 import shutil
@@ -101,7 +101,7 @@ def test_submitit_loses_a_process_and_nothing_else(
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
-def test_slurm_is_asked_for_an_array_with_a_task_a_configuration(
+def test_slurm_is_asked_for_an_array_with_one_task_per_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no SLURM here: what it would be told, by way of an sbatch that keeps the script and refuses it."""

@@ -28,7 +28,7 @@ from dp_bench.files import system
 from dp_bench.privacy.accountants import RDP_ORDERS
 from dp_bench.privacy.selection import Trials
 from dp_bench.report.collect import collect
-from dp_bench.report.store_totals import together
+from dp_bench.report.store_totals import total_table
 from dp_bench.training.selection import Tried, best_of
 
 pytestmark = pytest.mark.usefixtures("without_data")
@@ -218,12 +218,12 @@ def test_no_trials_release_nothing_once(tmp_path: Path, draws, trained: list[str
     assert file.name == RELEASED_NOTHING
     assert file.stat().st_mtime % 86400 == 0
     RunFolder(tmp_path, other := smoke("online", "seeds=[0]")[0]).write_spec()  # a run that has begun
-    (total,) = together(collect(tmp_path, "smoke")).rows
+    (total,) = total_table(collect(tmp_path, "smoke")).rows
     assert total[1] == 2
     kept = tmp_path.parent / "kept_nothing"
     archive(tmp_path, kept, ["smoke"])
     RunFolder(kept, other).write_spec()
-    (archived,) = together(collect(kept, "smoke")).rows
+    (archived,) = total_table(collect(kept, "smoke")).rows
     assert archived == total
 
 

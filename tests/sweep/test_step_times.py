@@ -19,7 +19,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], N
     return lambda: monkeypatch.setattr(cost, "_known", {})
 
 
-def test_waiting_for_others_is_no_cost() -> None:
+def test_waiting_for_others_costs_nothing() -> None:
     assert cost._timed(lambda: time.sleep(0.3)) < 0.1
 
 

@@ -34,7 +34,7 @@ from dp_bench.training import job as one_job
 
 pytestmark = pytest.mark.usefixtures("without_data")
 
-# Four configurations of 200 steps: long enough to be killed at work, and a checkpoint every 10 steps.
+# Four configurations of 200 steps: long enough to be killed while they train, and a checkpoint every 10 steps.
 SWEEP = ["profile=smoke", "dataset=ag_news", "strategy=online,no_dp", "grid.k=2", "privacy.epsilon=3", "seeds=[0]"]
 SWEEP += ["train.epochs=10", "train.evaluate_every=10"]
 PATIENCE = 120  # seconds; only a failing test waits so long
@@ -44,7 +44,7 @@ def command(root: Path, launcher: str = "joblib", *more: str) -> list[str]:
     return ["run", "-m", *SWEEP, f"runs={root}", f"hydra/launcher={launcher}", *more]
 
 
-def at_once(root: Path, *more: str) -> int:
+def in_this_process(root: Path, *more: str) -> int:
     return main(command(root, "basic", *more))
 
 
@@ -72,7 +72,7 @@ class Sweep:
         def look() -> list[int]:
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             assert ended is None, self.log.read_text()
-            return at_work(root)
+            return running_in(root)
 
         return until(look)[0]
 
@@ -90,7 +90,7 @@ class Sweep:
 @contextlib.contextmanager
 def started(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     """A sweep in a new Python process and a session of its own, all of which ends if the test fails."""
-    # Whoever starts the tests in the background has them, and all they start, ignore Ctrl-C.
+    # Tests started in the background ignore Ctrl-C, and so does all that they start.
     heed = "signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"import signal, sys; {heed}; from dp_bench.cli import main; sys.exit(main())"
     start = [sys.executable, "-c", code, *arguments]
@@ -111,8 +111,8 @@ def until(holds: Callable[[], object]) -> object:
     return value
 
 
-def at_work(root: Path) -> list[int]:
-    """The processes at runs that have got past their second evaluation and are not done."""
+def running_in(root: Path) -> list[int]:
+    """The processes of runs that have got past their second evaluation and are not done."""
     working = []
     for metrics in root.rglob("metrics.csv"):
         if not (metrics.parent / "result.json").exists() and metrics.read_text().count("\n") > 2:
@@ -154,7 +154,7 @@ def undisturbed() -> dict[str, bytes]:
 @functools.cache
 def made_sequentially() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as root:
-        assert at_once(Path(root)) == 0
+        assert in_this_process(Path(root)) == 0
         store = contents(Path(root))
     assert len(store) == 4 * 3, "spec, metrics and result of four runs"
     return store
@@ -184,7 +184,7 @@ def test_processes_side_by_side_make_the_store_that_one_makes(undisturbed: dict[
 @pytest.mark.slow(reason="trains small models in a sweep")
 def test_a_second_sweep_trains_nothing(tmp_path: Path, trained: Callable[[], list[str]]) -> None:
     for _ in range(2):
-        assert at_once(tmp_path / "runs", "train.epochs=0.3") == 0
+        assert in_this_process(tmp_path / "runs", "train.epochs=0.3") == 0
         assert len(trained()) == 4
 
 
@@ -213,7 +213,7 @@ def test_a_failing_configuration_is_reported_at_the_end_and_the_others_finish(
     folder.mkdir(parents=True)
     plant(folder)
     before = contents(folder)
-    assert at_once(tmp_path, *short) == 1
+    assert in_this_process(tmp_path, *short) == 1
     told = capfd.readouterr().err.splitlines()
     assert told[-2] == "dp-bench: 1 of 4 configurations failed:"
     assert told[-1].startswith(f"  {spec.folder.parent}: ")
@@ -221,8 +221,8 @@ def test_a_failing_configuration_is_reported_at_the_end_and_the_others_finish(
     assert before.items() <= contents(folder).items(), "what is damaged is evidence"
     for path in folder.iterdir():
         path.unlink()
-    assert at_once(tmp_path, *short) == 0
-    assert at_once(tmp_path / "whole", *short) == 0
+    assert in_this_process(tmp_path, *short) == 0
+    assert in_this_process(tmp_path / "whole", *short) == 0
     whole = contents(tmp_path / "whole")
     assert {name: content for name, content in contents(tmp_path).items() if not name.startswith("whole")} == whole
 
@@ -239,7 +239,7 @@ def test_an_error_of_ours_is_reported_with_its_reason(
         return train(spec, *arguments)
 
     monkeypatch.setattr(dp_bench.training.run, "_train", faulty)
-    assert at_once(tmp_path, "train.epochs=0.3") == 1
+    assert in_this_process(tmp_path, "train.epochs=0.3") == 1
     told = capfd.readouterr().err
     assert "2 of 4 configurations failed" in told
     assert told.count("ZeroDivisionError: no step is that small\n") == 2
@@ -316,14 +316,14 @@ def test_killed_as_a_whole_at_random_moments_it_ends_the_same(undisturbed: dict[
         assert sweep.end() == -signal.SIGKILL, "it had ended before it was killed"
         until(lambda pid=sweep.pid: not session(pid))
         unfinished += any(root.rglob("checkpoint.pt"))
-    assert unfinished >= 1, "no run was killed at work"
+    assert unfinished >= 1, "no run was killed while it trained"
     last = Sweep(arguments, tmp_path / "log")
     assert last.end() == 0, last.log.read_text()
     assert contents(root) == undisturbed
 
 
-@pytest.mark.slow(reason="runs two sweeps at once")
-def test_two_sweeps_at_once_share_the_work(
+@pytest.mark.slow(reason="runs two sweeps concurrently")
+def test_two_concurrent_sweeps_share_the_work(
     undisturbed: dict[str, bytes], tmp_path: Path, trained: Callable[[], list[str]]
 ) -> None:
     sweeps = [Sweep(command(tmp_path / "runs", "basic"), tmp_path / name) for name in ("log1", "log2")]
@@ -338,7 +338,7 @@ def test_two_sweeps_at_once_share_the_work(
 def test_a_configuration_whose_process_goes_away_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Another sweep is at one run and dies: this one waits for it, and then does it itself."""
+    """Another sweep is running one run and dies: this one waits for it, and then runs it itself."""
     monkeypatch.setattr(dp_bench.sweep.launch, "_SECONDS_BETWEEN_LOOKS", 0.05)
     folder = RunFolder(tmp_path, smoke("no_dp", "strategy.lr=31.6", "grid.k=2", "seeds=[0]")[0])
 
@@ -353,15 +353,15 @@ def test_a_configuration_whose_process_goes_away_is_taken_over(
         in_a_child(hold)
         os._exit(0)
     until((tmp_path / "held").exists)
-    assert at_once(tmp_path, "train.epochs=0.3", "train.evaluate_every=2") == 0
+    assert in_this_process(tmp_path, "train.epochs=0.3", "train.evaluate_every=2") == 0
     os.waitpid(holder, 0)
-    assert capfd.readouterr().err.count("waiting for 1 configurations that another process is at") == 1
+    assert capfd.readouterr().err.count("waiting for 1 configurations running in another process") == 1
     assert folder.result() is not None
 
 
 @pytest.mark.slow(reason="kills a sweep and waits for its workers to end")
 def test_its_processes_end_with_it(tmp_path: Path) -> None:
-    """Whoever kills the sweep alone means all of it."""
+    """A signal to the sweep alone ends all of it."""
     sweep = Sweep(command(tmp_path / "runs"), tmp_path / "log")
     worker = sweep.worker(tmp_path / "runs")
     os.kill(sweep.pid, signal.SIGKILL)
@@ -374,7 +374,7 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
 def test_ctrl_c_ends_with_a_line_and_leaves_no_process_behind(tmp_path: Path) -> None:
     arguments = command(tmp_path / "runs", "joblib", "hydra.launcher.n_jobs=2", "strategy=no_dp", "train.epochs=1000")
     with started(arguments) as sweep:
-        until(lambda: at_work(tmp_path / "runs"))
+        until(lambda: running_in(tmp_path / "runs"))
         os.killpg(sweep.pid, signal.SIGINT)  # a terminal sends it to every process of the group
         told = sweep.communicate(timeout=PATIENCE)[1].splitlines()
     assert sweep.returncode == 130
@@ -467,7 +467,7 @@ def test_a_job_that_dies_on_every_resume_is_named_and_the_others_finish(tmp_path
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
-def test_a_launcher_that_starts_nothing_is_no_jobs_fault(tmp_path: Path) -> None:
+def test_a_launcher_that_starts_nothing_is_not_blamed_on_a_job(tmp_path: Path) -> None:
     launched = []
 
     def broken(overrides: Sequence[Sequence[str]], initial_job_idx: int) -> list[JobReturn]:
@@ -490,7 +490,7 @@ def test_results_that_do_not_arrive_are_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
-def test_a_job_that_another_process_is_at_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_runs_in_another_process_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = jobs(tmp_path, 2)
     launcher = Launcher(planned)
     busy = planned[0].folders[0]

@@ -165,7 +165,7 @@ def test_an_autoencoders_score_is_its_loss():
 
 
 def test_an_error_between_shapes_that_differ_is_refused():
-    with pytest.raises(ValueError, match=r"targets: found shape \(4, 28, 28\), expected the outputs' \(4, 1, 28, 28\)"):
+    with pytest.raises(ValueError, match=r"targets: expected the outputs' shape \(4, 1, 28, 28\), got \(4, 28, 28\)"):
         FASHION_MNIST.losses(torch.zeros(4, 1, 28, 28), torch.zeros(4, 28, 28))
 
 

@@ -34,8 +34,8 @@ def test_no_more_is_seen_than_is_claimed_and_hardly_less(subject):
     strategy = subject.build(NU, BATCH_SIZE)
     charged = 1 + rounding(strategy.queries(strategy.init(torch.zeros(PARAMETERS))), NU)
     assert knowledge(strategy).mu * charged == pytest.approx(1 / NU)
-    at_once = 50 if len(strategy.multipliers()) > 10 else 1  # a release of 21 queries takes long
-    assert 0.85 / NU < observed_mu(strategy, subject.name, CONFIDENCE, at_once) <= 1 / NU
+    copies = 50 if len(strategy.multipliers()) > 10 else 1  # a release of 21 queries takes long
+    assert 0.85 / NU < observed_mu(strategy, subject.name, CONFIDENCE, copies) <= 1 / NU
 
 
 @pytest.mark.slow(reason="runs a part of the audit for each bug")
@@ -56,11 +56,11 @@ def test_a_planted_bug_is_found(plant, part, subject):
 @pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_a_plant_is_gone_when_it_is_closed():
     strategy = SUBJECTS["online"].build(NU, BATCH_SIZE)
-    before = checks.canary(SUBJECTS["online"], "before and after", at_once=50)
+    before = checks.canary(SUBJECTS["online"], "before and after", copies=50)
     for plant in {plant for plant, _, _ in SIGHTINGS}:
         with plant(strategy):
             pass
-    after = checks.canary(SUBJECTS["online"], "before and after", at_once=50)
+    after = checks.canary(SUBJECTS["online"], "before and after", copies=50)
     assert (before.value, before.holds) == (after.value, True)
 
 
@@ -191,7 +191,7 @@ def test_a_strategy_whose_weights_lie_is_still_bounded():
     wide = strategy.queries(strategy.init(torch.zeros(3)))[0]
     greedy = type("Greedy", (type(strategy),), {"queries": lambda self, state: (wide._replace(weight=_tenfold),)})
     lying = greedy(**vars(strategy))
-    assert observed_mu(lying, "lying", CONFIDENCE, at_once=50) <= 1 / NU
+    assert observed_mu(lying, "lying", CONFIDENCE, copies=50) <= 1 / NU
 
 
 def _tenfold(norms):

@@ -197,7 +197,7 @@ DAMAGED = "audit.json is damaged or of another version, and was skipped: run dp-
 
 
 @pytest.mark.slow(reason="writes two whole reports")
-def test_the_report_goes_on_without_an_audit_and_with_a_damaged_one(runs: Path) -> None:
+def test_the_report_is_built_without_an_audit_and_with_a_damaged_one(runs: Path) -> None:
     assert ">Audit</h2>" not in shown(runs)
     (runs / "audit.json").write_text("{")
     assert DAMAGED in shown(runs)

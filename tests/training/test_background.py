@@ -16,21 +16,21 @@ def test_things_are_done_in_order_in_another_thread_and_all_of_them():
     assert threading.get_ident() not in {thread for _, thread in done}
 
 
-def test_the_caller_goes_on_meanwhile():
-    going_on = threading.Event()
+def test_the_caller_continues_meanwhile():
+    released = threading.Event()
     with background_writer() as submit:
-        submit(lambda: going_on.wait(60) or pytest.fail("it was not released"))
-        going_on.set()
+        submit(lambda: released.wait(60) or pytest.fail("it was not released"))
+        released.set()
 
 
 def test_one_thing_at_a_time():
-    at_work, most = [], []
+    running, most = [], []
 
     def work():
-        at_work.append(1)
-        most.append(len(at_work))
+        running.append(1)
+        most.append(len(running))
         time.sleep(0.01)
-        at_work.pop()
+        running.pop()
 
     with background_writer() as submit:
         for _ in range(5):

@@ -14,7 +14,7 @@ from running import data_of, smoke
 
 from dp_bench.mechanism import rng as rng_module
 from dp_bench.mechanism.clipping import sums as sums_module
-from dp_bench.mechanism.clipping.gradients import together
+from dp_bench.mechanism.clipping.gradients import batched_gradients
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training.trainer import Training
 
@@ -45,7 +45,7 @@ PAIRS += [(name, dataset) for name in ("online", "no_dp") for dataset in ("mnist
 def test_no_step_waits_for_the_device(strategy: str, dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rng_module, "_PhiloxRng", ShapesOnly)
     # Numbers that are not there cannot be compared: a model that is tried would count as one that fails.
-    monkeypatch.setattr(sums_module, "passes", lambda *model: together)
+    monkeypatch.setattr(sums_module, "passes", lambda *model: batched_gradients)
     spec = smoke(strategy, f"dataset={dataset}")[0]
     training = Training(spec, data_of(spec), META)
     for _ in range(2):

@@ -178,7 +178,7 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow(reason="trains small models")
-def test_a_run_that_another_process_is_at_is_left_alone(tmp_path: Path) -> None:
+def test_a_run_that_runs_in_another_process_is_left_alone(tmp_path: Path) -> None:
     spec = smoke("online")[0]
     dataset = data_of(spec)
     with RunFolder(tmp_path, spec).claimed() as ours:
@@ -287,7 +287,7 @@ def test_diverging_runs_end_early_are_charged_and_recorded(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("clip", "reason"), [(0.0, "threshold is 0"), (float("nan"), "nan"), (float("inf"), "inf")])
 @pytest.mark.slow(reason="trains small models")
-def test_a_threshold_that_is_no_threshold_is_divergence(clip: float, reason: str, tmp_path: Path) -> None:
+def test_an_invalid_threshold_is_divergence(clip: float, reason: str, tmp_path: Path) -> None:
     spec = smoke("online")[0]
     training = Training(spec, data_of(spec), CPU)
     training.state = training.state._replace(clip=torch.tensor(clip, dtype=torch.float64))

@@ -31,7 +31,7 @@ def train(root: Path, tracker: str) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow(reason="trains small models")
-def test_a_tracker_is_no_part_of_a_run() -> None:
+def test_a_tracker_is_not_part_of_a_run() -> None:
     plain, other = (specs(composed(*SMALL, f"tracker={name}"))[0] for name in ("none", "tensorboard"))
     assert plain.folder == other.folder
     assert plain.digest() == other.digest()

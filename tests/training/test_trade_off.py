@@ -1,4 +1,4 @@
-"""The clipping trade-off: right by hand, all C at once as one by one, and the training none the wiser."""
+"""The clipping trade-off: right by hand, all C together as one by one, and the training none the wiser."""
 
 import csv
 import io
@@ -108,7 +108,7 @@ def test_no_noise_and_a_huge_threshold_is_the_true_gradient() -> None:
 
 
 @pytest.mark.slow(reason="trains small models")
-def test_all_thresholds_at_once_are_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_thresholds_together_are_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     training = observed()
     passes = []
     real = dp_bench.training.trainer.clipped_sums
@@ -269,7 +269,7 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_is_written(
 
 
 @pytest.mark.slow(reason="trains small models")
-def test_one_that_diverges_at_once_is_a_mistake_too(
+def test_one_that_diverges_in_its_first_step_is_a_mistake_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -55,8 +55,8 @@ _MANY_OUTPUTS = 16  # with fewer of them a product into the transpose takes seve
 def shaped(flat: Tensor, shape: Sequence[int]) -> Tensor:
     """The view of `flat` that has this shape.
 
-    Channels-last if it is a convolution's: so that and stride-1 pooling are fastest. A matrix of many rows lies there
-    as its transpose, which a product of inputs and output gradients fills faster.
+    Convolution weights are stored channels-last, which is fastest for convolutions and for stride-1 pooling. A matrix
+    of many rows is stored as its transpose, which a product of inputs and output gradients fills faster.
     """
     if len(shape) == 4:
         o, i, h, w = shape

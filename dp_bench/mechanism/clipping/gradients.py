@@ -27,7 +27,7 @@ Passes = Callable[[FlatModel, Losses, Tensor, Tensor, int], Parts]  # the last: 
 Chain = list[tuple[str, nn.Module, Rule | None]]  # layers, and the rules of those that have parameters
 
 
-def together(
+def batched_gradients(
     model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int | None = None, multiple: int = 8
 ) -> Parts:
     """Fused where every layer has a rule, the general way otherwise; all examples in one pass.
@@ -43,9 +43,12 @@ def together(
     return _along(chain, model, losses, inputs, targets, rows)
 
 
-def alone(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
+def isolated_gradients(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, rows: int) -> Parts:
     """One example after another, each in memory of its own: what is computed of it cannot depend on the others."""
-    passes = [together(model, losses, inputs[i : i + 1].clone(), targets[i : i + 1].clone(), 1, 1) for i in range(rows)]
+    passes = [
+        batched_gradients(model, losses, inputs[i : i + 1].clone(), targets[i : i + 1].clone(), 1, 1)
+        for i in range(rows)
+    ]
     return [(some[0][0], joined([part for _, part in some])) for some in zip(*passes, strict=True)]
 
 

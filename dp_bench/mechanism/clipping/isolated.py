@@ -3,14 +3,14 @@
 A matrix product rounds a row by where it lies and by how many rows there are: one of three rows otherwise than one of
 four, and with few outputs a row that does not begin at a multiple of 16 bytes otherwise than one that does. `Tanh` and
 its like treat a tensor's last elements by another function than the others. So one example more can change the last
-bits of all others' gradients; where norms then pass a threshold, several examples jump at once, and one example moves a
-sum by many bounds.
+bits of all others' gradients; where norms then pass a threshold, several examples jump together, and one example moves
+a sum by many bounds.
 
 Which layers of which widths are affected depends on torch, its libraries, the processor and the threads. So no model is
-taken to be safe. Before a model's first batch its passes are tried here, on made-up examples of the batch's shapes and
-with made-up parameters, padded to multiples of 8 rows: in passes of several sizes, at several places, each example must
-have the same gradients and norms, to the bit. If it has not, multiples of 64 are tried, of which every thread gets
-whole vectors. If that fails too, or the model refuses made-up examples, each example is computed alone, in memory of
+taken to be safe. Before a model's first batch its passes are tried here, on synthetic examples of the batch's shapes
+and with random parameters, padded to multiples of 8 rows: in passes of several sizes, at several places, each example
+must have the same gradients and norms, to the bit. If it has not, multiples of 64 are tried, of which every thread gets
+whole vectors. If that fails too, or the model refuses synthetic examples, each example is computed alone, in memory of
 its own: many times slower, and isolated by construction. Nothing here sees an example, so the choice tells of none.
 
 The trial costs about as much as a step of 512 examples, once per process for each model, shape and number of threads.
@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from dp_bench.mechanism.clipping.flat import FlatModel
-from dp_bench.mechanism.clipping.gradients import Losses, Passes, alone, is_chain, together
+from dp_bench.mechanism.clipping.gradients import Losses, Passes, batched_gradients, is_chain, isolated_gradients
 
 MULTIPLES = (8, 64)
 _LARGEST = 1024  # rows: larger passes are taken to be as these are
@@ -49,7 +49,7 @@ def passes(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, mi
             known[whole] = _multiple(model, losses, inputs, targets, micro_batch)
         model.tried[key] = known[whole]
     multiple = model.tried[key]
-    return alone if multiple is None else functools.partial(together, multiple=multiple)
+    return isolated_gradients if multiple is None else functools.partial(batched_gradients, multiple=multiple)
 
 
 def _key(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, micro_batch: int) -> Hashable:
@@ -69,14 +69,14 @@ def _loss_key(losses: Losses) -> Hashable:
 
 def _multiple(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, micro_batch: int) -> int | None:
     try:
-        imitation = _imitation(model)
+        copied = _copy_with_random_parameters(model)
         most = min(micro_batch, _LARGEST)
         for multiple in MULTIPLES:
             rows = math.ceil(most / multiple) * multiple
-            x, y = _made_up(inputs, rows), _made_up(targets, rows)
-            if is_isolated(imitation, losses, x, y, multiple):
+            x, y = _synthetic_like(inputs, rows), _synthetic_like(targets, rows)
+            if is_isolated(copied, losses, x, y, multiple):
                 return multiple
-    except Exception:  # whatever a model, or a loss, says of examples that are none
+    except Exception:  # a model or a loss may refuse synthetic examples in any way
         return None
     return None
 
@@ -103,22 +103,22 @@ def _trials(most: int, multiple: int) -> Iterator[tuple[int, int]]:
 
 def _rows(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, multiple: int) -> list[Tensor]:
     """Everything that is computed of an example, one row each."""
-    parts = [part for _, part in together(model, losses, inputs, targets, None, multiple)]
+    parts = [part for _, part in batched_gradients(model, losses, inputs, targets, None, multiple)]
     return [tensor for part in parts for tensor in (part.squared_norms(), *part.tensors())]
 
 
-def _imitation(model: FlatModel) -> FlatModel:
+def _copy_with_random_parameters(model: FlatModel) -> FlatModel:
     """The same layers with other parameters: zeros, for example, would hide what is rounded."""
     module = copy.deepcopy(model.module)
     # A chain's only randomness is dropout, whose factors are exact.
-    imitation = FlatModel(module.eval() if is_chain(module) else module, model.params.device)
-    for parameter in imitation.module.parameters():
+    copied = FlatModel(module.eval() if is_chain(module) else module, model.params.device)
+    for parameter in copied.module.parameters():
         scale = 1 / math.sqrt(max(1, parameter[0].numel())) if parameter.dim() else 1.0
-        parameter.copy_(_made_up(parameter, len(parameter)) * scale if parameter.dim() else parameter)
-    return imitation
+        parameter.copy_(_synthetic_like(parameter, len(parameter)) * scale if parameter.dim() else parameter)
+    return copied
 
 
-def _made_up(like: Tensor, rows: int) -> Tensor:
+def _synthetic_like(like: Tensor, rows: int) -> Tensor:
     """Normal numbers, or zeros and ones, of this shape but for the rows."""
     shape, generator = (rows, *like.shape[1:]), torch.Generator().manual_seed(rows)
     if like.is_floating_point():

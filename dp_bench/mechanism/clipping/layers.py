@@ -11,7 +11,7 @@ from dp_bench.mechanism.clipping.parts import Materialised, OuterProduct, Part
 
 Rule = Callable[[Tensor, Tensor], Part]  # input, output gradient -> the gradients of weight and bias
 
-_CHUNK = 2**19  # numbers that a core copies at once
+_CHUNK = 2**19  # numbers that a core copies per chunk
 
 
 class FlattenChannelsLast(nn.Module):
@@ -120,6 +120,6 @@ def _by_patches(layer: nn.Conv2d | nn.ConvTranspose2d, images: Tensor, d: Tensor
 
 
 def _chunk_of(seen: Tensor) -> tuple[int, Tensor]:
-    """How many examples to copy at once, and where to: copies are several times the images, caches are small."""
+    """How many examples to copy per chunk, and where to: copies are several times the images, caches are small."""
     chunk = min(len(seen), max(1, torch.get_num_threads() * _CHUNK // seen[0].numel()))
     return chunk, seen.new_empty(chunk, *seen.shape[1:])

@@ -12,7 +12,7 @@ from torch import Tensor
 from dp_bench.mechanism.clipping.flat import shaped
 
 _COPY = 24  # multiplications that take as long as copying a number
-_SUMMED_AT_ONCE = 128  # numbers
+_SUMMED_PER_CHUNK = 128  # numbers
 
 
 class _Kept(threading.local):
@@ -167,7 +167,7 @@ def _squared_norms(rows: Tensor, plus: float = 0.0) -> Tensor:
     # more than 1e-6, nor a product of two by more than 2e-6.
     rows = rows.contiguous()
     width = rows.shape[1]
-    if width <= _SUMMED_AT_ONCE:
+    if width <= _SUMMED_PER_CHUNK:
         squares = _squared(torch.linalg.vector_norm(rows, dim=1))
     else:
         chunk = _chunk(width)
@@ -188,6 +188,6 @@ def _squared(norms: Tensor) -> Tensor:
 
 @functools.cache
 def _chunk(width: int) -> int:
-    """Numbers to sum at once: a divisor of the width if one is large enough, so that nothing is left over."""
-    divisors = (n for n in range(_SUMMED_AT_ONCE, _SUMMED_AT_ONCE // 4, -1) if width % n == 0)
-    return next(divisors, _SUMMED_AT_ONCE)
+    """Numbers to sum per chunk: a divisor of the width if one is large enough, so that nothing is left over."""
+    divisors = (n for n in range(_SUMMED_PER_CHUNK, _SUMMED_PER_CHUNK // 4, -1) if width % n == 0)
+    return next(divisors, _SUMMED_PER_CHUNK)

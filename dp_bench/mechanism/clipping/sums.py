@@ -1,4 +1,4 @@
-"""Weighted sums of per-example gradients for several queries at once."""
+"""Weighted sums of per-example gradients for several queries in one pass."""
 
 import functools
 import math

@@ -76,7 +76,7 @@ def page(report: Report, folder: Path) -> str:
 
 
 def files_beside(report: Report) -> dict[str, str]:
-    """The files that the page loads when a grid is opened, by name; none where the runs are inside."""
+    """The files that the page loads when a grid is opened, by name; empty if the runs are inside the page."""
     return {} if _inside(report.cells) else run_files(report.cells)
 
 

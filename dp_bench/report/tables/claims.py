@@ -100,9 +100,9 @@ def claims_table(collection: Collection) -> Table | None:
         rows,
         notes=(
             "A comparison is one pair of strategies at one data set, k and ε (of k = 7 the paper prints no values); up "
-            "to 2 pooled standard deviations are no difference, but for who is ahead. Holds: in all comparisons that "
-            "were run; partly: in some. Core hours: of the runs compared. A cell of AG News is emulated where such "
-            "runs are there; their command has dataset.emulate_size=120000, too.",
+            "to 2 pooled standard deviations are not a difference, except in who is ahead. Holds: in all comparisons "
+            "that were run; partly: in some. Core hours: of the runs compared. A cell of AG News is emulated where "
+            "such runs are there; their command has dataset.emulate_size=120000, too.",
             "By construction, not by runs: Online's noise is 1 % larger than FixedThreshold's at the same ν, and it "
             "has k candidates where FixedThreshold has k². What its second query costs in time is in "
             "docs/performance.md.",

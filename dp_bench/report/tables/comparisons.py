@@ -43,14 +43,14 @@ def comparisons_table(results: Results) -> Table | None:
     ]
     return Table(
         "comparisons",
-        "Strategies compared over all k and ε of a data set. Positive differences favour the first; accuracy in "
-        "percentage points, mse ×10².",
+        "Strategies compared over all k and ε of a data set. Positive differences favour the first; "
+        f"{'; '.join(sorted({TASKS[dataset].metric_words for dataset, *_ in found}))}.",
         _COLUMNS,
         rows,
         notes=(
             "Superiority: the chance that a run of the first beats one of the second in the same cell; it counts every "
             "cell alike, while a few cells with large differences move the mean. p, of the superiority: seeds are "
-            "unpaired; the values of each cell are dealt anew to the two strategies, in all cells at once (a "
+            "unpaired; the values of each cell are dealt anew to the two strategies, in all cells together (a "
             "stratified permutation test); corrected by Holm over all rows, and empty where the "
             "cells are too few. The best point of each grid was chosen on these same seeds, which flatters the larger "
             "grids. A seed without a value, and a grid of which every run diverged, lose to any number; "

@@ -8,8 +8,9 @@ from dp_bench.report.privacy_page import Account
 from dp_bench.report.table import Column, Table
 
 _NOTE = (
-    "Who goes on is chosen by the mean over the seeds of the best evaluation so far on the test set. That set is "
-    "public here, as in the paper, so the choice costs nothing; for a private one it would need a budget of its own."
+    "Which candidates continue is chosen by the mean over the seeds of the best evaluation so far on the test set. "
+    "That set is public here, as in the paper, so the choice costs nothing; for a private one it would need a budget "
+    "of its own."
 )
 
 

@@ -6,5 +6,5 @@ from dp_bench.report.contents import Part, shown
 shown("Privacy", 0)(
     lambda results, accounts: Part("", [*privacy_page.WORDS], [], privacy_page.warnings(results, accounts))
 )
-shown("Privacy", 30, main_only=True)(store_totals.together)
+shown("Privacy", 30, main_only=True)(store_totals.total_table)
 shown("Privacy", 40)(privacy_page.ledger)

@@ -32,7 +32,7 @@ def pairs(collection: Collection) -> list[Pair]:
     if not probable:
         return []
     both = zip(scorecard(results_of(collection.runs, SOUND)), scorecard(probable), strict=True)
-    return [pair for pair in both if pair[0].cell.status == "value" and pair[0].cell.k != 7]
+    return [pair for pair in both if pair[0].cell.status == "value"]
 
 
 @shown("Scorecard", 50, main_only=True)

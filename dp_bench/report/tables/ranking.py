@@ -14,7 +14,7 @@ _COLUMNS = (
 
 
 def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
-    """Whether the paper's ranking holds, a sentence a data set."""
+    """Whether the paper's ranking holds: one sentence per data set."""
     lines = []
     for dataset in dict.fromkeys(r.dataset for r in rankings):
         run = [r for r in rankings if r.dataset == dataset and r.verdict != NOT_RUN]

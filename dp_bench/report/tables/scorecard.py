@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from dp_bench.paper.published import ks_with_metrics
 from dp_bench.report import names
 from dp_bench.report import scorecard as sc
 from dp_bench.report.contents import shown
@@ -46,7 +47,7 @@ def summary(tallies: Sequence[Tally], budget: str) -> Table:
 
 def headline(scores: Sequence[Score]) -> str:
     """The scorecard in a sentence."""
-    values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k != 7]
+    values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k in ks_with_metrics()]
     run = [s for s in values if s.verdict not in OPEN]
     shown = sum(s.verdict == NOT_JUDGED for s in values)
     counts = {verdict: sum(s.verdict == verdict for s in run) for verdict in VERDICTS}

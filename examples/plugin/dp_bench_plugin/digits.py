@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dp_bench import Classification
 from dp_bench.data import Arrays, Collection, File, Found, Rows, Version
 from dp_bench.errors import invalid
-from dp_bench.tasks import Classification
 from dp_bench.tasks.base import Options
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Digits(Classification):
 
     def arrays(self, files: Mapping[str, Found], rows: Rows, options: Options) -> Arrays:
         table = np.loadtxt(files["images"].content().decode().splitlines(), delimiter=",", dtype=np.float32)
-        x, y = table[:, :64] / 16, table[:, 64].astype(np.int64)
+        x, y = table[:, :64] / np.float32(16), table[:, 64].astype(np.int64)
         return Arrays(x[:-_TEST][rows], y[:-_TEST][rows], x[-_TEST:], y[-_TEST:])
 
     def build(self, options: Options) -> "nn.Sequential":

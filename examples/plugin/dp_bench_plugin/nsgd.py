@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dp_bench import Query, Strategy
+from dp_bench import Query, Released, Strategy
 from dp_bench.strategies.ranges import Decay, Positive
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class NSGD(Strategy[NSGDState]):
         clip, r = self.clip, self.r
         return (Query("gradient", "vector", lambda n: clip / (n + r), clip, self.noise_multiplier),)
 
-    def update(self, state: NSGDState, params: Tensor, released: dict[str, Tensor]) -> tuple[Tensor, NSGDState]:
+    def update(self, state: NSGDState, params: Tensor, released: Released) -> tuple[Tensor, NSGDState]:
         velocity = self.momentum * state.velocity + released["gradient"]
         return params - self.lr * velocity, NSGDState(velocity)
 

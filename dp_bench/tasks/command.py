@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
+from dp_bench.arguments import command_parser
 from dp_bench.data.files import forget_verified
 from dp_bench.data.find import Source
-from dp_bench.errors import UserError, command_parser, unknown
+from dp_bench.errors import UserError, unknown
 from dp_bench.files import system
 from dp_bench.files.atomic import cache_folder
+from dp_bench.tasks import TASKS
 
 _EXAMPLES = """\
 examples:
@@ -24,41 +25,32 @@ Tensors that runs have cached are made again from the verified files and compare
 """
 
 
-class Described(Protocol):
-    """What this needs of a task."""
-
-    def describe(self) -> Source: ...
-
-    def verify_cached(self) -> list[str]:
-        """Make cached tensors again, remove what differs, and return one line for each file."""
-
-
-def main(argv: Sequence[str], tasks: Mapping[str, Described]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the command. Exit code 0: all that was asked for is there; otherwise a UserError says what is wrong."""
     parser = command_parser(
         "data",
         "Find, fetch and verify the data sets.",
         _EXAMPLES,
     )
-    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(tasks)} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(TASKS)} (default: all)")
     parser.add_argument(
         "--clear-cache", action="store_true", help="remove all cached tensors, tokens and figures; downloads stay"
     )
     options = parser.parse_args(argv)
     for name in options.names:
-        if name not in tasks:
-            raise unknown("data set", name, tasks)
+        if name not in TASKS:
+            raise unknown("data set", name, TASKS)
     forget_verified()
     if options.clear_cache:
         _clear_cache()
         if not options.names:
             return 0
     failures = []
-    for name in options.names or tasks:
+    for name in options.names or TASKS:
         try:
-            lines = report(name, tasks[name].describe())
+            lines = report(name, TASKS[name].describe())
             # Where nothing is cached, there is nothing to wait for torch for.
-            print("\n".join([*lines, *(tasks[name].verify_cached() if _cached_files() else [])]))
+            print("\n".join([*lines, *(TASKS[name].verify_cached() if _cached_files() else [])]))
         except UserError as error:
             # The others are still worth fetching and telling about.
             failures.append(str(error))
