@@ -21,7 +21,7 @@ from options import positive
 from dp_bench.experiment import grid
 from dp_bench.experiment.config import GridConfig
 from dp_bench.experiment.resolve import axes_of
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 from dp_bench.tasks import TASKS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))

@@ -22,7 +22,7 @@ from dp_bench.experiment.config import GridConfig
 from dp_bench.experiment.resolve import axes_of
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.paper import published
-from dp_bench.report.shown_strategies import PUBLISHED
+from dp_bench.report.analysis.shown_strategies import PUBLISHED
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
@@ -114,7 +114,7 @@ def main() -> None:
         half.rename(options.store)  # a store that is there is whole
     runs = sum(1 for _ in options.store.rglob("result.json"))
     started = time.monotonic()
-    code = "import sys; from dp_bench.report.command import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from dp_bench.report.commands.report import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["--runs", str(options.store), "--out", str(options.out)]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dp_bench.privacy.accounting import Sampling, epsilon
     from dp_bench.privacy.calibration import Allocation, Budget, allocate
     from dp_bench.privacy.query import Query, Released
-    from dp_bench.report.frames import load_results, load_trajectories
+    from dp_bench.report.load.frames import load_results, load_trajectories
     from dp_bench.strategies import STRATEGIES, Strategy
     from dp_bench.strategies.ada_sig import AdaSig
     from dp_bench.strategies.adam_wosm import AdamWOSM

@@ -25,7 +25,7 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.files.checksummed import checksummed_line, read_checksummed, write_checksummed
 from dp_bench.files.names import no_formula
 from dp_bench.files.swapped import MANIFEST, replaced_folder
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 from dp_bench.report.render.markdown import lines
 from dp_bench.report.table import Table
 
@@ -227,6 +227,6 @@ def test_hosts_and_commits_of_others_stay_text(tmp_path: Path) -> None:
     write_run(tmp_path, synthetic_spec(lr=0.3162), [0.1, 0.9], provenance=evil)
     (run,) = collect(tmp_path, "paper").runs
     assert run.provenance.host.startswith("=cmd")
-    from dp_bench.report.frames import frame, harmless
+    from dp_bench.report.load.frames import frame, harmless
 
     assert harmless(frame([replace(run)])).host[0].startswith("'=cmd")

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 
-from dp_bench.report import names, provenance
+from dp_bench.report import names
 from dp_bench.report.chart import Chart
-from dp_bench.report.collect import Collection
 from dp_bench.report.contents import PROVENANCE, SECTIONS, Part, Scope, part
-from dp_bench.report.explore import Cell, cells
-from dp_bench.report.sections import Section, sections
+from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.sections import Section, sections
+from dp_bench.report.outputs import provenance
+from dp_bench.report.outputs.explore import Cell, cells
 from dp_bench.report.table import Table
 from dp_bench.report.tables.ranking import ranking_lines
 from dp_bench.report.tables.scorecard import headline

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dp_bench.report.epsilon_notes import budget_words
-from dp_bench.report.results import Grid
+from dp_bench.report.load.results import Grid
 
 # Beyond so many standard deviations a mark is drawn at the edge: one outlier must not flatten the rest.
 FAR = 12.0

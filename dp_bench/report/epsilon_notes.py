@@ -9,7 +9,7 @@ from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.privacy.calibration import Allocation, epsilon_by, true_epsilon
 from dp_bench.privacy.guarantee import EMULATED, LAST_WITH_FLOAT32_SUMS, POOL, UNPROVEN, mark
 from dp_bench.report import names
-from dp_bench.report.results import Grid
+from dp_bench.report.load.results import Grid
 
 
 def not_private(grids: Iterable[Grid]) -> str:

@@ -21,7 +21,7 @@ from dp_bench.privacy.calibration import (
 from dp_bench.privacy.checks import plausible
 from dp_bench.privacy.query import split_words
 from dp_bench.report import names
-from dp_bench.report.results import Grid, Results
+from dp_bench.report.load.results import Grid, Results
 from dp_bench.report.table import Column, Table
 
 # RDP takes milliseconds and is always computed; the others take seconds to a quarter of a minute per grid, so they must

@@ -10,7 +10,7 @@ from dp_bench.files.names import one_line
 from dp_bench.privacy.accounting import rounded_up
 from dp_bench.report import names
 from dp_bench.report.epsilon_notes import budget_words
-from dp_bench.report.results import Grid
+from dp_bench.report.load.results import Grid
 from dp_bench.tasks import TASKS
 
 _ASCII = {"–": "-", "−": "-", "×": "x ", "±": "+-", "∞": "inf", "²": "^2", "†": "", "‡": "", **names.GREEK}

@@ -19,7 +19,7 @@ from dp_bench.files.checksummed import (
     without_checksum,
     write_checksummed,
 )
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 
 MNIST = "paper/default/mnist.jsonl"
 

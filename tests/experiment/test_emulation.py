@@ -16,7 +16,7 @@ from dp_bench.privacy.accounting import Sampling, epsilon
 from dp_bench.privacy.calibration import allocate, true_epsilon
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.report.build import build
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 from dp_bench.sweep.ledger import ledger
 from dp_bench.training.job import _introduction
 from dp_bench.training.run import _epsilons

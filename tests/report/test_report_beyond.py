@@ -8,8 +8,8 @@ from running import POINT, composed, keep
 
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.selected import SelectedGrid
-from dp_bench.report.collect import collect
 from dp_bench.report.figures.beyond import beyond
+from dp_bench.report.load.collect import collect
 from dp_bench.report.render.draw import draw
 from dp_bench.report.tables.beyond import beyond_table
 

@@ -11,7 +11,7 @@ from browser import CHROMIUM, DRIVER, MISSING, Browser, browser
 from report_helpers import small_store, synthetic_spec, write_run
 
 from dp_bench.report.build import Report, build
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 from dp_bench.report.render import embed, page
 
 pytestmark = [

@@ -8,8 +8,8 @@ from report_helpers import synthetic_spec, write_run
 
 from dp_bench.paper import published
 from dp_bench.paper.claims import RELATIONS, claims
-from dp_bench.report.collect import collect
-from dp_bench.report.results import Key
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import Key
 from dp_bench.report.tables.claims import (
     FAILS,
     HOLDS,

@@ -14,10 +14,10 @@ from dp_bench.experiment.archive import Skipped
 from dp_bench.experiment.store import RunFolder
 from dp_bench.experiment.variants import without_private_choices
 from dp_bench.files.checksummed import write_checksummed
-from dp_bench.report.collect import collect
-from dp_bench.report.frames import frame
-from dp_bench.report.results import Key
-from dp_bench.report.sections import sections
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.frames import frame
+from dp_bench.report.load.results import Key
+from dp_bench.report.load.sections import sections
 
 
 @pytest.fixture

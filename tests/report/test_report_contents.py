@@ -8,10 +8,10 @@ from report_helpers import small_store
 from dp_bench.report import contents
 from dp_bench.report.build import build
 from dp_bench.report.chart import Chart
-from dp_bench.report.collect import collect
 from dp_bench.report.contents import Part, Scope, part, shown
-from dp_bench.report.results import Results
-from dp_bench.report.sections import sections
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import Results
+from dp_bench.report.load.sections import sections
 from dp_bench.report.table import Table
 
 

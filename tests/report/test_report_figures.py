@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 from report_helpers import small_store, synthetic_spec, write_run
 
+from dp_bench.report.analysis.scorecard import scorecard
+from dp_bench.report.analysis.trade_offs import TradeOff
 from dp_bench.report.chart import Chart, Panel, Series
-from dp_bench.report.collect import collect
 from dp_bench.report.figures.deviations import deviations
 from dp_bench.report.figures.heat_maps import heat_maps
 from dp_bench.report.figures.learning import learning_curves
@@ -20,15 +21,14 @@ from dp_bench.report.figures.metric import metric
 from dp_bench.report.figures.privacy import candidates, frontiers
 from dp_bench.report.figures.trade_off import trade_off
 from dp_bench.report.figures.trajectories import trajectories
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import Results
+from dp_bench.report.load.sections import sections
 from dp_bench.report.privacy_page import accounts
 from dp_bench.report.render import pictures
 from dp_bench.report.render.draw import draw
 from dp_bench.report.render.embed import picture
 from dp_bench.report.render.looks import Look, look_of
-from dp_bench.report.results import Results
-from dp_bench.report.scorecard import scorecard
-from dp_bench.report.sections import sections
-from dp_bench.report.trade_offs import TradeOff
 from dp_bench.strategies import STRATEGIES
 
 

@@ -8,8 +8,8 @@ from running import keep, smoke
 
 from dp_bench.experiment.halving import HalvedGrid
 from dp_bench.report.build import build
-from dp_bench.report.collect import collect
-from dp_bench.report.sections import sections
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.sections import sections
 
 pytestmark = pytest.mark.usefixtures("without_data")
 

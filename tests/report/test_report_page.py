@@ -15,7 +15,7 @@ from report_helpers import small_store, synthetic_spec, synthetic_trade_off, wri
 from dp_bench import cli
 from dp_bench.errors import UserError
 from dp_bench.experiment.store import RunFolder
-from dp_bench.report.command import main, make_report
+from dp_bench.report.commands.report import main, make_report
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_help_has_examples_and_starts_light(capsys: pytest.CaptureFixture[str]) 
         main(["--help"])
     assert "dp-bench report --profile smoke" in capsys.readouterr().out
     for module, heavy in (
-        ("dp_bench.report.command", {"torch", "matplotlib", "pandas"}),
+        ("dp_bench.report.commands.report", {"torch", "matplotlib", "pandas"}),
         ("dp_bench.report.build", {"torch", "matplotlib", "opacus"}),
         ("dp_bench.report.render.page", {"torch", "matplotlib", "opacus"}),
     ):

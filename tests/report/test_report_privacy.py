@@ -17,14 +17,15 @@ from dp_bench.experiment.spec import comparable
 from dp_bench.files.checksummed import json_digest, read_checksummed, write_checksummed
 from dp_bench.privacy.accounting import Sampling, epsilon, rounded_up
 from dp_bench.privacy.calibration import epsilon_by, seeds_charged, total
-from dp_bench.report import privacy_page, rerun_commands
+from dp_bench.report import privacy_page
 from dp_bench.report.build import build
-from dp_bench.report.collect import collect
-from dp_bench.report.command import make_report
+from dp_bench.report.commands.report import make_report
 from dp_bench.report.epsilon_notes import budget_words, float32_excess
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import Results
+from dp_bench.report.load.sections import sections
+from dp_bench.report.outputs import rerun_commands
 from dp_bench.report.render.markdown import comma_separated
-from dp_bench.report.results import Results
-from dp_bench.report.sections import sections
 
 MNIST = Sampling(512, 60_000)
 

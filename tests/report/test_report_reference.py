@@ -10,10 +10,10 @@ from running import composed
 
 from dp_bench.errors import UserError
 from dp_bench.experiment.resolve import specs
-from dp_bench.report import appendix, picture, readme, rerun_commands
-from dp_bench.report.collect import collect
-from dp_bench.report.command import make_report
-from dp_bench.report.sections import sections
+from dp_bench.report.commands.report import make_report
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.sections import sections
+from dp_bench.report.outputs import appendix, picture, readme, rerun_commands
 
 PROJECT = Path(__file__).parents[2]
 REFERENCE = PROJECT / "reports" / "reference" / "runs"

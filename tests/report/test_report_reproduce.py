@@ -8,11 +8,11 @@ from report_helpers import PROVENANCE, synthetic_spec, write_run
 
 from dp_bench.experiment.config import DatasetConfig, TrainConfig
 from dp_bench.experiment.record import RunRecord
-from dp_bench.report import repeat, reproduce
+from dp_bench.report.analysis.scorecard import NOT_JUDGED, NOT_RUN, REPRODUCED, rankings, section_scores
 from dp_bench.report.build import build
-from dp_bench.report.collect import collect
-from dp_bench.report.scorecard import NOT_JUDGED, NOT_RUN, REPRODUCED, rankings, section_scores
-from dp_bench.report.sections import sections
+from dp_bench.report.commands import repeat, reproduce
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.sections import sections
 from dp_bench.report.tables.scorecard import headline
 from dp_bench.tasks import TASKS
 from dp_bench.training.trainer import ARITHMETIC

@@ -10,10 +10,10 @@ from dp_bench.experiment import grid as grids
 from dp_bench.experiment.config import GridConfig
 from dp_bench.experiment.resolve import axes_of
 from dp_bench.paper.published import best_point, cells
-from dp_bench.report import scorecard as sc
-from dp_bench.report.collect import collect
-from dp_bench.report.results import Results
-from dp_bench.report.sections import sections
+from dp_bench.report.analysis import scorecard as sc
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import Results
+from dp_bench.report.load.sections import sections
 from dp_bench.report.tables.best import best_table
 from dp_bench.report.tables.comparisons import comparisons_table
 from dp_bench.report.tables.ranking import ranking

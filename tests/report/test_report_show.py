@@ -8,8 +8,8 @@ from report_helpers import small_store, synthetic_spec, write_run
 from dp_bench import cli
 from dp_bench.errors import UserError
 from dp_bench.experiment.store import RunFolder
-from dp_bench.report import show, status
-from dp_bench.report.collect import collect
+from dp_bench.report.commands import show, status
+from dp_bench.report.load.collect import collect
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dp_bench.report.statistics import compare, holm, mean_interval, pooled_sd
+from dp_bench.report.analysis.statistics import compare, holm, mean_interval, pooled_sd
 
 
 def test_interval_of_five_values_is_nearly_their_range() -> None:

@@ -12,8 +12,8 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.accounting import rounded_up
 from dp_bench.privacy.calibration import Allocation, total
-from dp_bench.report.collect import collect
-from dp_bench.report.store_totals import total_table
+from dp_bench.report.analysis.store_totals import total_table
+from dp_bench.report.load.collect import collect
 
 
 def shown(root: Path) -> tuple[str, str, str]:

@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 from report_helpers import ROWS, small_store, synthetic_spec, write_run
 
-from dp_bench.report import architectures, names
+from dp_bench.report import names
+from dp_bench.report.analysis import architectures
+from dp_bench.report.analysis.scorecard import rankings, scorecard, tallies
 from dp_bench.report.build import build
 from dp_bench.report.chart import Chart, Panel, Series
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import Results
+from dp_bench.report.load.sections import sections
 from dp_bench.report.render.latex import latex
 from dp_bench.report.render.markdown import comma_separated, markdown
 from dp_bench.report.render.write import write
-from dp_bench.report.results import Results
-from dp_bench.report.scorecard import rankings, scorecard, tallies
-from dp_bench.report.sections import sections
 from dp_bench.report.table import Column, Marked, Table, printed
 from dp_bench.report.tables.best import best_table
 from dp_bench.report.tables.comparisons import comparisons_table

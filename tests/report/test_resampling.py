@@ -12,11 +12,11 @@ from running import a_result, smoke
 from dp_bench.experiment.selected import SelectedGrid
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
+from dp_bench.report.analysis.resampling import PoolRun, resampled, winning
+from dp_bench.report.analysis.store_totals import total_table
 from dp_bench.report.build import build
-from dp_bench.report.collect import collect
-from dp_bench.report.resampling import PoolRun, resampled, winning
-from dp_bench.report.sections import sections
-from dp_bench.report.store_totals import total_table
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.sections import sections
 
 SEARCHES = 10_000
 

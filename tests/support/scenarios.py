@@ -31,7 +31,7 @@ from dp_bench.files.cached import cached
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
 from dp_bench.files.swapped import MANIFEST, replaced_folder
 from dp_bench.privacy.selection import Trials
-from dp_bench.report.command import make_report
+from dp_bench.report.commands.report import make_report
 from dp_bench.report.render.pictures import Drawing
 from dp_bench.sweep.launch import sweep
 from dp_bench.tasks import TASKS

@@ -21,7 +21,7 @@ from dp_bench.experiment.record import Evaluation, RunResult
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.allocators import Rung
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 from dp_bench.training.trainer import Training
 
 pytestmark = pytest.mark.usefixtures("without_data")

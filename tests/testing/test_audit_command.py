@@ -12,7 +12,7 @@ from report_helpers import synthetic_spec, write_run
 
 from dp_bench import cli
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
-from dp_bench.report.command import make_report
+from dp_bench.report.commands.report import make_report
 from dp_bench.report.contents import Part
 from dp_bench.report.tables.audit import audited
 from dp_bench.testing import audit as whole

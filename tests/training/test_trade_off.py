@@ -22,7 +22,7 @@ from dp_bench.mechanism.rng import rng
 from dp_bench.privacy.rounding import ROUNDING
 from dp_bench.report.build import build
 from dp_bench.report.chart import Chart
-from dp_bench.report.collect import collect
+from dp_bench.report.load.collect import collect
 from dp_bench.report.render import pictures
 from dp_bench.tasks.base import Recipe
 from dp_bench.testing import one_by_one

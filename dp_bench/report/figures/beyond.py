@@ -1,11 +1,11 @@
 """Beyond the paper: what each strategy finds under each way to pay for its search."""
 
 from dp_bench.report import names
+from dp_bench.report.analysis.searches import ALLOCATORS, Searched, by_place, searches
 from dp_bench.report.chart import Chart, Panel, Series
-from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
-from dp_bench.report.searches import ALLOCATORS, Searched, by_place, searches
+from dp_bench.report.load.collect import Collection
 from dp_bench.tasks import TASKS
 
 _APART = 0.22  # rows, between the marks of one strategy

@@ -6,7 +6,7 @@ from typing import Any
 
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
-from dp_bench.report.results import Grid, Results
+from dp_bench.report.load.results import Grid, Results
 
 
 def diverged_words(grids: Results) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
+from dp_bench.report.analysis.scorecard import NEAR, Score
+from dp_bench.report.analysis.shown_strategies import private_strategies
 from dp_bench.report.chart import FAR, Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import number
-from dp_bench.report.scorecard import NEAR, Score
-from dp_bench.report.shown_strategies import private_strategies
 
 
 @shown("Scorecard", 20)

@@ -3,12 +3,12 @@
 from dp_bench.paper import published
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
+from dp_bench.report.analysis.shown_strategies import PUBLISHED, of
 from dp_bench.report.chart import Chart, HeatMap, Panel
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import number, several
-from dp_bench.report.results import Grid, Point, Results
-from dp_bench.report.shown_strategies import PUBLISHED, of
+from dp_bench.report.load.results import Grid, Point, Results
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
+from dp_bench.report.analysis.shown_strategies import of
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
 from dp_bench.report.figures.common import curve, diverged_words, epsilons_of, several
-from dp_bench.report.results import Results
-from dp_bench.report.shown_strategies import of
+from dp_bench.report.load.results import Results
 from dp_bench.tasks import TASKS
 
 

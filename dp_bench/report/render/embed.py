@@ -15,7 +15,7 @@ from PIL import Image
 from dp_bench.files.atomic import cache_folder
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
 from dp_bench.report.chart import Chart, HeatMap, Panel, Series
-from dp_bench.report.explore import Cell, compact, guarantee_words, opened
+from dp_bench.report.outputs.explore import Cell, compact, guarantee_words, opened
 from dp_bench.report.render.looks import look_of
 
 # Beyond so many runs each grid's are a separate file, loaded when it is opened. Packed, a run takes about 0.4 kB, and

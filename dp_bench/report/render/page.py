@@ -11,12 +11,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dp_bench import __version__
-from dp_bench.report import scorecard as sc
+from dp_bench.report.analysis import scorecard as sc
 from dp_bench.report.build import Report
 from dp_bench.report.chart import Chart
 from dp_bench.report.contents import Part
 from dp_bench.report.epsilon_notes import budget_words
-from dp_bench.report.explore import Cell
+from dp_bench.report.load.results import Grid
+from dp_bench.report.outputs.explore import Cell
 from dp_bench.report.render.embed import (
     MOST_RUNS_INSIDE,
     as_script,
@@ -26,7 +27,6 @@ from dp_bench.report.render.embed import (
     picture,
     run_files,
 )
-from dp_bench.report.results import Grid
 from dp_bench.report.table import Column, Table
 
 _LONG_TEXT = 30  # beyond this many letters a cell's text is broken

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from dp_bench.paper.readings import FROZEN, FROZEN_RATE, FROZEN_THRESHOLD, SOUND, Reading
 from dp_bench.report import names
-from dp_bench.report.collect import Collection
 from dp_bench.report.contents import shown
-from dp_bench.report.readings import results_of
-from dp_bench.report.results import Grid, Key
+from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.readings import results_of
+from dp_bench.report.load.results import Grid, Key
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.tasks import TASKS
 

@@ -8,7 +8,7 @@ from dp_bench.errors import UserError
 from dp_bench.files.checksummed import read_checksummed
 from dp_bench.files.from_json import FOREIGN
 from dp_bench.report.contents import Part, shown
-from dp_bench.report.rerun_commands import short
+from dp_bench.report.outputs.rerun_commands import short
 from dp_bench.report.table import Column, Table
 from dp_bench.testing.results import AUDIT, PARTS, Audit
 

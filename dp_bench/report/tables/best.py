@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dp_bench.report import names
+from dp_bench.report.analysis.shown_strategies import of, private_strategies, without_privacy
 from dp_bench.report.contents import shown
-from dp_bench.report.results import Grid, Key, Results
-from dp_bench.report.shown_strategies import of, private_strategies, without_privacy
+from dp_bench.report.load.results import Grid, Key, Results
 from dp_bench.report.table import Column, Marked, Table, mean_and_sd, printed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS

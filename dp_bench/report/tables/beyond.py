@@ -4,9 +4,9 @@ from typing import Any
 
 from dp_bench.privacy.allocators import SELECTION
 from dp_bench.report import names
-from dp_bench.report.collect import Collection
+from dp_bench.report.analysis.searches import ALLOCATORS, Found, Searched, searches
 from dp_bench.report.contents import shown
-from dp_bench.report.searches import ALLOCATORS, Found, Searched, searches
+from dp_bench.report.load.collect import Collection
 from dp_bench.report.table import Column, Table, printed
 
 _WHOLE = "Grids of which every point was run; mean and standard deviation over the seeds of the best point."

@@ -8,13 +8,13 @@ from dp_bench.paper import published
 from dp_bench.paper.claims import AHEAD, DIVERGES, NOT_WORSE, Claim, claims
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.collect import Collection
+from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, scorecard
+from dp_bench.report.analysis.statistics import pooled_sd
 from dp_bench.report.contents import shown
-from dp_bench.report.provenance import hours
-from dp_bench.report.readings import results_of
-from dp_bench.report.results import Grid, Key
-from dp_bench.report.scorecard import NEAR, OPEN, Score, scorecard
-from dp_bench.report.statistics import pooled_sd
+from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.readings import results_of
+from dp_bench.report.load.results import Grid, Key
+from dp_bench.report.outputs.provenance import hours
 from dp_bench.report.table import Column, Table
 from dp_bench.tasks import TASKS
 

@@ -4,10 +4,10 @@ import itertools
 import math
 
 from dp_bench.report import names
+from dp_bench.report.analysis.shown_strategies import private_strategies
+from dp_bench.report.analysis.statistics import Comparison, compare, holm
 from dp_bench.report.contents import shown
-from dp_bench.report.results import Grid, Results
-from dp_bench.report.shown_strategies import private_strategies
-from dp_bench.report.statistics import Comparison, compare, holm
+from dp_bench.report.load.results import Grid, Results
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.tasks import TASKS
 

@@ -2,9 +2,9 @@
 
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.report import names
-from dp_bench.report.architectures import Layer, layers
+from dp_bench.report.analysis.architectures import Layer, layers
 from dp_bench.report.contents import shown
-from dp_bench.report.results import Results
+from dp_bench.report.load.results import Results
 from dp_bench.report.table import Column, Table
 from dp_bench.tasks import TASKS
 

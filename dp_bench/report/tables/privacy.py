@@ -1,6 +1,7 @@
 """What every grid spends, and all of them together: see `dp_bench.report.privacy_page`."""
 
-from dp_bench.report import privacy_page, store_totals
+from dp_bench.report import privacy_page
+from dp_bench.report.analysis import store_totals
 from dp_bench.report.contents import Part, shown
 
 shown("Privacy", 0)(

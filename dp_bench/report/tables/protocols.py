@@ -7,10 +7,10 @@ from typing import Any
 
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.collect import Collection
+from dp_bench.report.analysis.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
 from dp_bench.report.contents import shown
-from dp_bench.report.readings import results_of
-from dp_bench.report.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
+from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.readings import results_of
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.tasks import TASKS
 

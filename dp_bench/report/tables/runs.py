@@ -1,8 +1,9 @@
 """The runs behind a report: how many there are, how to get each again, where they come from."""
 
-from dp_bench.report import names, provenance, rerun_commands
+from dp_bench.report import names
 from dp_bench.report.contents import PROVENANCE, shown
-from dp_bench.report.results import Grid, Results
+from dp_bench.report.load.results import Grid, Results
+from dp_bench.report.outputs import provenance, rerun_commands
 from dp_bench.report.table import Column, Table
 
 # A whole sweep is run again by its own command, not point by point.

@@ -5,9 +5,9 @@ from typing import Any
 
 from dp_bench.paper.published import ks_with_metrics
 from dp_bench.report import names
-from dp_bench.report import scorecard as sc
+from dp_bench.report.analysis import scorecard as sc
+from dp_bench.report.analysis.scorecard import EXPLANATIONS, NOT_JUDGED, OPEN, REPRODUCED, VERDICTS, Score, Tally
 from dp_bench.report.contents import shown
-from dp_bench.report.scorecard import EXPLANATIONS, NOT_JUDGED, OPEN, REPRODUCED, VERDICTS, Score, Tally
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.strategies import STRATEGIES
 

@@ -1,9 +1,9 @@
 """What the seeds of each cell say, and what choosing the checkpoint on the test set adds."""
 
 from dp_bench.report import names
+from dp_bench.report.analysis.statistics import mean_interval
 from dp_bench.report.contents import shown
-from dp_bench.report.results import Point, Results
-from dp_bench.report.statistics import mean_interval
+from dp_bench.report.load.results import Point, Results
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS

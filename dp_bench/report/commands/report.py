@@ -61,9 +61,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _extras(options: argparse.Namespace) -> None:
     """What a README shows besides its table."""
-    from dp_bench.report import appendix, picture
-    from dp_bench.report.collect import collect
-    from dp_bench.report.sections import sections
+    from dp_bench.report.load.collect import collect
+    from dp_bench.report.load.sections import sections
+    from dp_bench.report.outputs import appendix, picture
 
     found = sections(collect(options.runs, options.profile).runs, options.variant)
     if options.picture:
@@ -88,15 +88,15 @@ def make_report(
     """
     # Help must not wait for pandas and matplotlib.
     from dp_bench.report.build import build
-    from dp_bench.report.collect import collect
-    from dp_bench.report.frames import frame, harmless
+    from dp_bench.report.load.collect import collect
+    from dp_bench.report.load.frames import frame, harmless
+    from dp_bench.report.load.sections import sections
     from dp_bench.report.names import plural
-    from dp_bench.report.readme import check as check_readme
-    from dp_bench.report.readme import update as update_readme
+    from dp_bench.report.outputs.readme import check as check_readme
+    from dp_bench.report.outputs.readme import update as update_readme
     from dp_bench.report.render import page
     from dp_bench.report.render.pictures import Drawing, save_all
     from dp_bench.report.render.write import write, write_file
-    from dp_bench.report.sections import sections
     from dp_bench.report.table import Table
 
     _check_folder(runs, profile, out)

@@ -15,9 +15,9 @@ from dp_bench.experiment.store import has_begun, read_stored
 from dp_bench.files.from_json import FOREIGN
 from dp_bench.privacy import totals
 from dp_bench.report import names
-from dp_bench.report.collect import Collection
-from dp_bench.report.recount import believed
-from dp_bench.report.results import Grid, results
+from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.recount import believed
+from dp_bench.report.load.results import Grid, results
 from dp_bench.report.table import Column, Table
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from dp_bench.experiment.rerun_command import command
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report import names
+from dp_bench.report.analysis.scorecard import OPEN, Score, section_scores
 from dp_bench.report.epsilon_notes import no_guarantees
+from dp_bench.report.load.sections import Section
 from dp_bench.report.render.markdown import lines
-from dp_bench.report.scorecard import OPEN, Score, section_scores
-from dp_bench.report.sections import Section
 from dp_bench.report.table import Column, Table, mean_and_sd, printed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.testing.command import QUICK_MINUTES

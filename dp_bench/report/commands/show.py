@@ -12,10 +12,10 @@ from dp_bench.experiment.spec import LEVELS, RunSpec
 from dp_bench.experiment.store import SPENDS_AGAIN, RunFolder
 from dp_bench.experiment.variants import departures
 from dp_bench.report import names
-from dp_bench.report.collect import collect, profiles
-from dp_bench.report.explore import ledger_line
-from dp_bench.report.rerun_commands import short
-from dp_bench.report.results import results
+from dp_bench.report.load.collect import collect, profiles
+from dp_bench.report.load.results import results
+from dp_bench.report.outputs.explore import ledger_line
+from dp_bench.report.outputs.rerun_commands import short
 from dp_bench.report.table import decimals, printed
 from dp_bench.sweep.terminal import sparkline
 from dp_bench.tasks import TASKS

@@ -16,11 +16,11 @@ from dp_bench.data.find import MissingData, Source
 from dp_bench.errors import JobsFailed
 from dp_bench.paper import published
 from dp_bench.report import names
-from dp_bench.report.command import make_report
-from dp_bench.report.readings import reading
-from dp_bench.report.results import Grid
-from dp_bench.report.sections import Section, sections
-from dp_bench.report.shown_strategies import PUBLISHED
+from dp_bench.report.analysis.shown_strategies import PUBLISHED
+from dp_bench.report.commands.report import make_report
+from dp_bench.report.load.readings import reading
+from dp_bench.report.load.results import Grid
+from dp_bench.report.load.sections import Section, sections
 from dp_bench.strategies import STRATEGIES
 from dp_bench.sweep.terminal import print_table
 from dp_bench.tasks import TASKS
@@ -80,9 +80,9 @@ def _run(arguments: Sequence[str]) -> None:
 
 def _summary(runs: Path, profiles: Sequence[str], reference: Path | None) -> None:
     """One short table: what was found before, and here."""
-    from dp_bench.report.collect import collect
-    from dp_bench.report.repeat import same_bits
-    from dp_bench.report.scorecard import BETTER, NOT_JUDGED, REPRODUCED, WORSE, section_scores
+    from dp_bench.report.analysis.scorecard import BETTER, NOT_JUDGED, REPRODUCED, WORSE, section_scores
+    from dp_bench.report.commands.repeat import same_bits
+    from dp_bench.report.load.collect import collect
 
     stores = [("reference", collect(reference, "verify"))] if reference else []
     rows = []

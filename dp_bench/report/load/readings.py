@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dp_bench.experiment import variants
 from dp_bench.experiment.record import RunRecord
 from dp_bench.paper.readings import Reading
-from dp_bench.report.results import Results, most_seeds, results
+from dp_bench.report.load.results import Results, most_seeds, results
 
 
 def reading(variant: str) -> Reading:

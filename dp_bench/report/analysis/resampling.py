@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from dp_bench.privacy.selection import Trials
-from dp_bench.report.results import Grid
+from dp_bench.report.load.results import Grid
 from dp_bench.tasks import TASKS
 from dp_bench.tasks.base import ranked
 

@@ -12,7 +12,7 @@ from dp_bench.experiment.trade_off_store import read_trade_off
 from dp_bench.experiment.variants import choices
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
-from dp_bench.report.rerun_commands import short
+from dp_bench.report.outputs.rerun_commands import short
 
 
 @dataclass(frozen=True)

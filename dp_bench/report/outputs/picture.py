@@ -9,9 +9,9 @@ from dp_bench.experiment.variants import DEFAULT
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report.chart import Chart
 from dp_bench.report.figures.metric import metric
-from dp_bench.report.readings import reading
-from dp_bench.report.results import Results
-from dp_bench.report.sections import Section
+from dp_bench.report.load.readings import reading
+from dp_bench.report.load.results import Results
+from dp_bench.report.load.sections import Section
 from dp_bench.tasks import TASKS
 
 _K = 5

@@ -10,10 +10,10 @@ from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.variants import departures
 from dp_bench.paper import published
 from dp_bench.report import names
-from dp_bench.report.collect import Collection
 from dp_bench.report.epsilon_notes import no_guarantees
-from dp_bench.report.results import Key, Results
-from dp_bench.report.sections import Section
+from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.results import Key, Results
+from dp_bench.report.load.sections import Section
 from dp_bench.report.table import Column, Table
 
 _SEEDS_OF_THE_PAPER = 5

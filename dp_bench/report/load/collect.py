@@ -15,9 +15,9 @@ from dp_bench.experiment.spec import part
 from dp_bench.experiment.store import SPENDS_AGAIN, read_stored
 from dp_bench.experiment.variants import is_secure
 from dp_bench.files.from_json import FOREIGN
+from dp_bench.report.analysis.trade_offs import TradeOff, trade_off_in
+from dp_bench.report.load.recount import believed
 from dp_bench.report.names import plural
-from dp_bench.report.recount import believed
-from dp_bench.report.trade_offs import TradeOff, trade_off_in
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 

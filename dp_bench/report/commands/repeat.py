@@ -12,8 +12,8 @@ from dp_bench.errors import UserError
 from dp_bench.experiment.record import RunRecord, record_of
 from dp_bench.experiment.rerun_command import overrides
 from dp_bench.experiment.store import read_stored
-from dp_bench.report.collect import collect
-from dp_bench.report.rerun_commands import short
+from dp_bench.report.load.collect import collect
+from dp_bench.report.outputs.rerun_commands import short
 
 _CHEAP = 120.0  # seconds that it took where it was made
 _DATA = "the data here are others, or cannot be had"

@@ -8,10 +8,10 @@ from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
 from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.report import names
+from dp_bench.report.analysis.scorecard import OPEN, Score
 from dp_bench.report.contents import Scope
 from dp_bench.report.epsilon_notes import budget_words
-from dp_bench.report.results import Grid, Point
-from dp_bench.report.scorecard import OPEN, Score
+from dp_bench.report.load.results import Grid, Point
 from dp_bench.report.table import decimals, in_ascii, mean_and_sd, printed
 from dp_bench.tasks import TASKS
 

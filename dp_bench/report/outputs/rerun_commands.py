@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.store import SPENDS_AGAIN
 from dp_bench.report import names
-from dp_bench.report.results import Grid, Point, Results
+from dp_bench.report.load.results import Grid, Point, Results
 from dp_bench.report.table import Table
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from dp_bench.paper import published
 from dp_bench.paper.readings import TUNED
-from dp_bench.report.results import Grid, Key, Point, Results
-from dp_bench.report.sections import Section
-from dp_bench.report.statistics import pooled_sd
+from dp_bench.report.analysis.statistics import pooled_sd
+from dp_bench.report.load.results import Grid, Key, Point, Results
+from dp_bench.report.load.sections import Section
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 

@@ -9,10 +9,10 @@ from dp_bench.experiment.variants import reading
 from dp_bench.files.atomic import write_atomically
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
+from dp_bench.report.analysis.scorecard import OPEN, VERDICTS, Score, section_scores
 from dp_bench.report.epsilon_notes import no_guarantees
+from dp_bench.report.load.sections import Section
 from dp_bench.report.render.markdown import code, escaped, lines
-from dp_bench.report.scorecard import OPEN, VERDICTS, Score, section_scores
-from dp_bench.report.sections import Section
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.report.tables.scorecard import headline
 from dp_bench.strategies import STRATEGIES

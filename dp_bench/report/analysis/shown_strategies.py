@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from dp_bench.paper import published
-from dp_bench.report.results import Grid, Key, Results
+from dp_bench.report.load.results import Grid, Key, Results
 from dp_bench.strategies import STRATEGIES
 
 PUBLISHED = frozenset(cell.strategy for cell in published.cells())

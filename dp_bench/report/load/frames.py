@@ -14,9 +14,9 @@ from dp_bench.experiment.archive import profiles_in
 from dp_bench.experiment.config import chosen_options
 from dp_bench.experiment.record import RunRecord
 from dp_bench.files.names import no_formula, one_line
-from dp_bench.report.collect import collect
 from dp_bench.report.epsilon_notes import budget_words
-from dp_bench.report.results import key_of, results
+from dp_bench.report.load.collect import collect
+from dp_bench.report.load.results import key_of, results
 from dp_bench.report.table import in_ascii
 from dp_bench.tasks import TASKS
 

@@ -8,7 +8,7 @@ from dp_bench.arguments import command_parser
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.store import RunFolder
 from dp_bench.report import names
-from dp_bench.report.collect import collect, profiles
+from dp_bench.report.load.collect import collect, profiles
 from dp_bench.report.table import decimals, printed
 from dp_bench.sweep.terminal import GridName, print_table, short_names
 from dp_bench.tasks import TASKS

@@ -8,7 +8,7 @@ from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.variants import DEFAULT, without_private_choices
 from dp_bench.privacy.allocators import COMPOSITION
-from dp_bench.report.results import Results, is_synthetic, most_seeds, results
+from dp_bench.report.load.results import Results, is_synthetic, most_seeds, results
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What follows from results: verdicts, statistics, searches, totals."""

@@ -1,0 +1,1 @@
+"""From a store to typed results: runs, grids, protocols, frames."""

@@ -1,0 +1,1 @@
+"""What is written beside the page: the README's table and picture, the appendix, provenance."""
