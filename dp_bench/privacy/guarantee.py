@@ -33,7 +33,7 @@ class Guarantee:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it does not hold, a word each."""
-        return ("emulated",) * self.emulated + (self.unproven,) * bool(self.unproven) + ("pool",) * self.pool
+        return _reasons(self.emulated, self.unproven, self.pool)
 
     @property
     def mark(self) -> str:
@@ -54,11 +54,24 @@ def mark(reasons: tuple[str, ...]) -> str:
     return f"{', '.join(reasons)}: not private" if reasons else ""
 
 
+def mark_of(allocation: Allocation, rows: int) -> str:
+    """The mark alone, without the true epsilons, which take an accountant."""
+    return mark(_reasons(*_facts(allocation, rows), allocation.pool))
+
+
+def _reasons(emulated: bool, unproven: str, pool: bool) -> tuple[str, ...]:
+    return ("emulated",) * emulated + (unproven,) * bool(unproven) + ("pool",) * pool
+
+
+def _facts(allocation: Allocation, rows: int) -> tuple[bool, str]:
+    """Whether it is emulated, and the accountant if it does not prove what it counts."""
+    accountant = allocation.budget.accountant
+    return allocation.sampling.dataset_size != rows, "" if proven(accountant) else accountant
+
+
 def guarantee(allocation: Allocation, rows: int, arithmetic: int | None = None) -> Guarantee:
     """Of runs that drew their batches from `rows` training examples. `arithmetic`: its number, None for today's."""
-    accountant = allocation.budget.accountant
-    unproven = "" if proven(accountant) else accountant
-    emulated = allocation.sampling.dataset_size != rows
+    emulated, unproven = _facts(allocation, rows)
     float32 = not unproven and arithmetic is not None and arithmetic <= LAST_WITH_FLOAT32_SUMS
     return Guarantee(emulated, unproven, float32, _words(allocation, rows, emulated, unproven), allocation.pool)
 

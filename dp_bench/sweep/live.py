@@ -70,7 +70,7 @@ class GridView:
         """By `COLUMNS`; a variant that others must be told from stands with the data set."""
         counts = [f"{self.done} of {self.total}", *(str(n or "-") for n in (self.running, self.diverged, self.failed))]
         best = "-" if math.isnan(self.best) else f"{self.scale * self.best:.2f}"
-        return [*self.name, *counts, best]
+        return [*self.name.cells, *counts, best]
 
     def line(self) -> str:
         best = "" if math.isnan(self.best) else f", best {self.scale * self.best:.2f}"

@@ -12,6 +12,7 @@ from rich.table import Table
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.variants import DEFAULT, choices
 from dp_bench.files.names import short
+from dp_bench.privacy.guarantee import mark_of
 
 _COLORS = {"failed": "red", "diverged": "yellow", "running": "cyan"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -78,12 +79,18 @@ def sparkline(values: Sequence[float], most: int = 60) -> str:
 
 
 class GridName(NamedTuple):
-    """The cells of a table that say which grid it is."""
+    """Which grid it is, in the words of a table."""
 
     dataset: str  # with so much of profile and variant as tells the grid from others
     strategy: str
     k: str
     epsilon: str
+    mark: str = ""  # of an epsilon that is not a guarantee
+
+    @property
+    def cells(self) -> list[str]:
+        epsilon = f"{self.epsilon} ({self.mark})" if self.mark else self.epsilon
+        return [self.dataset, self.strategy, self.k, epsilon]
 
     def __str__(self) -> str:
         return f"{self.dataset}/{self.strategy}/k{self.k}/eps{self.epsilon}"
@@ -98,7 +105,8 @@ def short_names(specs: Iterable[RunSpec]) -> dict[str, GridName]:
     for name, spec in grids.items():
         own = ",".join(part for part in parts[name] if part not in common)
         dataset = f"{spec.dataset.name} ({own})" if own else spec.dataset.name
-        found[name] = GridName(dataset, spec.strategy, str(spec.grid.k), short(spec.epsilon))
+        worth = mark_of(spec.allocation, spec.source.train_rows) if spec.allocation else ""
+        found[name] = GridName(dataset, spec.strategy, str(spec.grid.k), short(spec.epsilon), worth)
     return found
 
 

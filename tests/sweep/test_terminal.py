@@ -38,7 +38,7 @@ def test_a_terminal_has_colors_unless_no_color_says_no(monkeypatch: pytest.Monke
 
 def test_names_say_no_more_of_a_variant_than_tells_grids_apart() -> None:
     long = synthetic_spec(variant="dataset.limit=6000,train.epochs=1.6", lr=0.3162)
-    assert short_names([long]) == {str(long.grid_folder): ("mnist", "online", "5", "3")}
+    assert short_names([long]) == {str(long.grid_folder): ("mnist", "online", "5", "3", "")}
     other = synthetic_spec(variant="dataset.limit=6000,strategy.momentum=0,train.epochs=1.6", lr=0.3162)
     assert list(map(str, short_names([long, other]).values())) == [
         "mnist/online/k5/eps3",
@@ -47,6 +47,13 @@ def test_names_say_no_more_of_a_variant_than_tells_grids_apart() -> None:
     default = synthetic_spec(lr=0.3162)
     assert len(set(short_names([default, replace(default, profile="quick")]).values())) == 2
     assert short_names([default, other])[str(default.grid_folder)].dataset == "mnist (default)"
+
+
+def test_an_epsilon_that_is_not_a_guarantee_is_marked() -> None:
+    spec = synthetic_spec(variant="privacy.accountant=rdp_wor", accountant="rdp_wor", lr=0.3162)
+    (name,) = short_names([spec]).values()
+    assert name.cells == ["mnist", "online", "5", "3 (rdp_wor: not private)"]
+    assert str(name) == "mnist/online/k5/eps3"
 
 
 def test_sparkline() -> None:

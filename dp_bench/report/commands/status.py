@@ -49,7 +49,7 @@ def _row(root: Path, name: GridName, members: Sequence[RunRecord], runs: Sequenc
     running = [run for run in unfinished if RunFolder(root, run.spec).is_running()]
     diverged = sum(run.status == "diverged" for run in done)
     counts = [str(len(done)), *(str(n or "-") for n in (len(running), len(unfinished) - len(running), diverged))]
-    return [*name, *counts, _best(done), _left(unfinished, running, runs)]
+    return [*name.cells, *counts, _best(done), _left(unfinished, running, runs)]
 
 
 def _best(done: Sequence[RunRecord]) -> str:
