@@ -88,7 +88,7 @@ _MODULES = {
     "privacy.accounting": ("Sampling", "epsilon"),
     "privacy.calibration": ("Allocation", "Budget", "allocate"),
     "privacy.query": ("Query", "Released"),
-    "report.frames": ("load_results", "load_trajectories"),
+    "report.load.frames": ("load_results", "load_trajectories"),
     "strategies": ("STRATEGIES", "Strategy"),
     "tasks": ("TASKS", "Classification"),
 }

@@ -38,15 +38,15 @@ COMMANDS = {
     "data": Command(
         "find, verify and fetch the data sets", "tasks.command", left="the same command fetches what is missing"
     ),
-    "status": Command("how far the runs of a sweep are", "report.status", left=_NOTHING),
-    "show": Command("explain one run", "report.show", left=_NOTHING),
+    "status": Command("how far the runs of a sweep are", "report.commands.status", left=_NOTHING),
+    "show": Command("explain one run", "report.commands.show", left=_NOTHING),
     "report": Command(
         "tables, figures and a page from the runs",
-        "report.command",
+        "report.commands.report",
         left="the report that was there is unchanged",
     ),
-    "reproduce": Command("a part of the paper in a quarter of an hour", "report.reproduce"),
-    "repeat": Command("does this machine give the same bits?", "report.repeat"),
+    "reproduce": Command("a part of the paper in a quarter of an hour", "report.commands.reproduce"),
+    "repeat": Command("does this machine give the same bits?", "report.commands.repeat"),
     "archive": Command(
         "keep finished runs as a few text files", "experiment.archive", left="the same command adds what is missing"
     ),

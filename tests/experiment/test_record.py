@@ -187,7 +187,7 @@ def test_only_the_store_knows_the_names_of_files(names: str, known_to: str) -> N
 
 def test_each_other_name_in_a_store_is_known_to_one_file() -> None:
     assert files_with(r"""["'/]audit\.json["']""") == {"testing/results.py"}
-    assert files_with(r"""[/,] "trade_off"[,)/ ]""") == {"experiment/trade_off_store.py"}
+    assert files_with(r"""[/,] "trade_off"[,)/ ]""") == {"experiment/trade_off_store.py", "cli.py"}  # a command
 
 
 def test_only_what_names_folders_and_variants_takes_their_names_apart() -> None:
