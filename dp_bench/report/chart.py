@@ -1,7 +1,7 @@
 """A figure as plain data: what is drawn, before any drawing library sees it. Tests read these."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Literal
 
 from dp_bench.report.epsilon_notes import budget_words
@@ -73,12 +73,13 @@ class Chart:
     columns: int = 1
     panel_size: tuple[float, float] = (4.8, 3.3)  # inches
     share_y: bool = False
-    # Of ours in it: what its epsilons mean follows from them. No part of how it is drawn.
-    grids: Sequence[Grid] | None = field(default=None, repr=False, compare=False)
+    grids: InitVar[Sequence[Grid] | None] = None  # of ours in it: what its epsilons mean follows from them
+    meaning: str = field(init=False, repr=False, default="")  # of its epsilons; not drawn
 
-    def __post_init__(self) -> None:
-        if self.grids is None and any("ε" in text for text in self._texts()):
+    def __post_init__(self, grids: Sequence[Grid] | None) -> None:
+        if grids is None and any("ε" in text for text in self._texts()):
             raise ValueError(f"{self.name}: expected the grids whose ε it shows, got none")
+        object.__setattr__(self, "meaning", budget_words(grids) if grids else "")
 
     def _texts(self) -> Iterator[str]:
         yield self.caption
@@ -89,4 +90,4 @@ class Chart:
     @property
     def text(self) -> str:
         """The caption, and what its epsilons mean."""
-        return f"{self.caption.rstrip()} {budget_words(self.grids)}" if self.grids else self.caption
+        return f"{self.caption.rstrip()} {self.meaning}".rstrip()

@@ -97,7 +97,7 @@ def test_the_report_never_counts_it_as_private(tmp_path: Path) -> None:
         if "ε" in chart.text and not chart.name.startswith("deviations"):
             assert "emulated: ε is the paper's setting" in chart.text, chart.name
     (ledger_table,) = [table for table in other.tables() if table.name == "privacy_ag_news"]
-    assert "rdp, emulated (not private)" in ledger_table.cells[0]
+    assert "rdp (emulated: not private)" in ledger_table.cells[0]
     assert f"{true_epsilon(emulated.allocation, 62_069).grid:.3f}" in ledger_table.cells[0]
     best = [table for table in other.tables() if table.name.startswith("best_")]
     assert best

@@ -192,7 +192,7 @@ def test_strategies_have_one_name_in_the_legend_and_it_is_readable(tmp_path: Pat
     chart = candidates(accounts(sections(collect(tmp_path, "paper").runs)[0].results))
     assert chart is not None
     assert legend_of(chart) == ["Online", "FixedThreshold, FixedQuantile", "AdamWOSM"]
-    narrow = replace(chart, panels=chart.panels[1:], columns=1)
+    narrow = replace(chart, panels=chart.panels[1:], columns=1, grids=[])
     figure = draw(narrow)
     assert figure.legends[0].get_window_extent().width <= figure.bbox.width
 

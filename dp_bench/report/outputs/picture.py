@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from dp_bench.experiment.variants import DEFAULT
@@ -20,13 +19,14 @@ _K = 5
 def overview(sections: Sequence[Section]) -> Chart | None:
     """One panel per data set at k = 5: of the protocol closest to the paper's in steps and noise, so emulated data of a
     data set of which only a part is there, which its title then says."""
-    charts = [chart for name in TASKS if (chart := metric(_closest(sections, name), name, _K)) is not None]
+    closest = {name: _closest(sections, name) for name in TASKS}
+    charts = [chart for name, mine in closest.items() if (chart := metric(mine, name, _K)) is not None]
     if not charts:
         return None
     panels = tuple(panel for chart in charts for panel in chart.panels)
     caption = " ".join(chart.caption for chart in charts)
-    grids = [grid for chart in charts for grid in chart.grids or ()]
-    return Chart("overview", caption, panels, columns=len(panels), panel_size=(3.9, 3.2), grids=grids)
+    grids = [grid for mine in closest.values() for grid in mine.values()]
+    return Chart("picture", caption, panels, columns=len(panels), panel_size=(3.9, 3.2), grids=grids)
 
 
 def _closest(sections: Sequence[Section], dataset: str) -> Results:
@@ -50,5 +50,5 @@ def write(path: Path, sections: Sequence[Section]) -> None:
     if chart is None:
         return
     with tempfile.TemporaryDirectory() as folder:
-        save(replace(chart, name="picture"), Path(folder))
-        write_atomically(path, (Path(folder) / "picture.png").read_bytes())
+        save(chart, Path(folder))
+        write_atomically(path, (Path(folder) / f"{chart.name}.png").read_bytes())
