@@ -66,12 +66,12 @@ class Score:
     @property
     def tuned(self) -> bool:
         """Whether this cell had a say in how the paper is read here."""
-        return _key(self.cell) in TUNED
+        return key_of_cell(self.cell) in TUNED
 
 
 def scorecard(results: Results) -> list[Score]:
     """One score per published cell, in the paper's order."""
-    return [_score(cell, results.get(_key(cell))) for cell in published.cells()]
+    return [_score(cell, results.get(key_of_cell(cell))) for cell in published.cells()]
 
 
 def section_scores(section: Section) -> list[Score]:
@@ -83,7 +83,7 @@ def section_scores(section: Section) -> list[Score]:
     return [score for score in scores if score.cell.dataset in tried]
 
 
-def _key(cell: published.Cell) -> Key:
+def key_of_cell(cell: published.Cell) -> Key:
     return Key(cell.dataset, cell.strategy, cell.k, cell.epsilon)
 
 

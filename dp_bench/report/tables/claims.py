@@ -8,7 +8,7 @@ from dp_bench.paper import published
 from dp_bench.paper.claims import AHEAD, DIVERGES, NOT_WORSE, Claim, claims
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, scorecard
+from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, key_of_cell, scorecard
 from dp_bench.report.analysis.statistics import pooled_sd
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
@@ -78,16 +78,12 @@ def verdict(held: Sequence[bool]) -> str:
 def claims_table(collection: Collection) -> Table | None:
     """One row per claim."""
     ours = [
-        {Key(s.cell.dataset, s.cell.strategy, s.cell.k, s.cell.epsilon): s for s in scorecard(results) if _counts(s)}
+        {key_of_cell(s.cell): s for s in scorecard(results) if _counts(s)}
         for results in (results_of(collection.runs, reading) for reading in (SOUND, PROBABLE))
     ]
     if not any(ours):
         return None
-    theirs = {
-        Key(cell.dataset, cell.strategy, cell.k, cell.epsilon): Value(cell.mean, cell.sd)
-        for cell in published.cells()
-        if cell.status != "point"
-    }
+    theirs = {key_of_cell(cell): Value(cell.mean, cell.sd) for cell in published.cells() if cell.status != "point"}
     rows, used = [], []
     for claim in claims():
         row, grids = _row(claim, theirs, ours)
