@@ -13,6 +13,12 @@ const dpPlot = (() => {
   const short = (value) => (value === null ? "none" : String(Number(value.toPrecision(5))));
   const known = (value) => value !== null && value !== undefined;
 
+  // Names along y get the room that they need: about 7 units a letter, 16 a line.
+  function sized(panel) {
+    const names = panel.names || [], letters = Math.max(0, ...names.map((name) => name.length));
+    return { ...SIZE, left: Math.max(SIZE.left, 12 + 7 * letters), height: Math.max(SIZE.height, SIZE.top + SIZE.bottom + 16 * names.length) };
+  }
+
   function scale(low, high, from, to, log) {
     const map = log ? Math.log10 : (value) => value;
     let [a, b] = [map(low), map(high)];
@@ -45,8 +51,8 @@ const dpPlot = (() => {
     return [low - pad * (high - low), high + pad * (high - low)];
   }
 
-  function axes(svg, panel, x, y) {
-    const { width, height, left, right, top, bottom } = SIZE;
+  function axes(svg, panel, size, x, y) {
+    const { width, height, left, right, top, bottom } = size;
     for (const tick of panel.ticks || x.ticks) {
       svg.append(make("line", { class: "rule", x1: x(tick), x2: x(tick), y1: top, y2: height - bottom }));
       svg.append(make("text", { x: x(tick), y: height - bottom + 15, "text-anchor": "middle" }, short(tick)));
@@ -56,20 +62,21 @@ const dpPlot = (() => {
       svg.append(make("line", { class: "rule", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }));
       svg.append(make("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, name));
     }
-    labels(svg, panel);
+    labels(svg, panel, size);
   }
 
-  function labels(svg, panel) {
-    const { width, height, left, right, top } = SIZE;
+  function labels(svg, panel, size) {
+    const { width, height, left, right, top } = size;
     svg.append(make("text", { x: left, y: top - 10, class: "title" }, panel.title));
-    svg.append(make("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, panel.x));
+    const middle = panel.names ? width / 2 : (left + width - right) / 2;
+    svg.append(make("text", { x: middle, y: height - 8, "text-anchor": "middle" }, panel.x));
     const at = `translate(13 ${(top + height - 44) / 2}) rotate(-90)`;
     svg.append(make("text", { transform: at, "text-anchor": "middle" }, panel.y));
   }
 
   // Where names stand along y, values and their error bars lie along x.
-  function drawSeries(svg, one, x, y, points, names) {
-    const { width, left, right } = SIZE;
+  function drawSeries(svg, one, size, x, y, points, names) {
+    const { width, left, right } = size;
     const group = make("g", { style: `--own: ${one.color}`, class: "series" });
     svg.append(group);
     if (one.kind === "level") {
@@ -108,8 +115,8 @@ const dpPlot = (() => {
     return `rgb(${VIRIDIS[i].map((c, j) => Math.round(c + (VIRIDIS[i + 1][j] - c) * (at - i))).join(",")})`;
   }
 
-  function drawHeat(svg, panel, points) {
-    const heat = panel.heat, { width, height, left, right, top, bottom } = SIZE;
+  function drawHeat(svg, panel, size, points) {
+    const heat = panel.heat, { width, height, left, right, top, bottom } = size;
     const w = (width - left - right) / heat.x.length, h = (height - top - bottom) / heat.y.length;
     const all = heat.values.flat().filter(known);
     const low = all.reduce((a, b) => Math.min(a, b), Infinity), high = all.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -127,16 +134,16 @@ const dpPlot = (() => {
     }));
     heat.x.forEach((value, c) => svg.append(make("text", { x: left + (c + 0.5) * w, y: height - bottom + 15, "text-anchor": "middle" }, Number(value.toPrecision(3)))));
     heat.y.forEach((value, r) => svg.append(make("text", { x: left - 6, y: height - bottom - (r + 0.5) * h + 4, "text-anchor": "end" }, Number(value.toPrecision(3)))));
-    labels(svg, panel);
+    labels(svg, panel, size);
   }
 
   // One panel with its tooltip. The arrow keys visit every value; a screen reader hears it.
   function draw(panel) {
-    const { width, height, left, right, top, bottom } = SIZE, points = [];
+    const size = sized(panel), { width, height, left, right, top, bottom } = size, points = [];
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: "0", class: "plot" });
     svg.setAttribute("aria-label", `${panel.title}: ${panel.y} against ${panel.x}. Arrow keys read the values.`);
     const series = panel.series || [];
-    if (panel.heat) drawHeat(svg, panel, points);
+    if (panel.heat) drawHeat(svg, panel, size, points);
     else {
       const ends = (s) => [...(s.low || []), ...(s.high || [])];
       const xs = series.filter((s) => s.kind !== "level").flatMap((s) => [...s.x, ...(panel.names ? ends(s) : [])]);
@@ -149,18 +156,20 @@ const dpPlot = (() => {
       const x = clamp(scale(...xr, left, width - right, panel.xLog), left, width - right);
       const y = clamp(scale(...yr, height - bottom, top, panel.yLog), height - bottom, top);
       if (panel.band) svg.append(make("rect", { x: x(panel.band[0]), y: top, width: x(panel.band[1]) - x(panel.band[0]), height: height - top - bottom, class: "band" }));
-      axes(svg, panel, x, y);
-      // Strategies over the same few epsilons would hide each other: they stand side by side.
+      axes(svg, panel, size, x, y);
+      // Strategies over the same few epsilons would hide each other: they stand side by side, within half of the way to the next.
       const colors = [...new Set(series.filter((s) => s.kind === "bars" || s.kind === "points").map((s) => s.color))];
+      const way = Math.min(...(panel.ticks || []).slice(1).map((tick, i) => x(tick) - x(panel.ticks[i])));
+      const apart = Math.min(6, way / 2 / colors.length);
       for (const one of series) {
-        const aside = panel.ticks && colors.includes(one.color) ? 6 * (colors.indexOf(one.color) - (colors.length - 1) / 2) : 0;
-        drawSeries(svg, one, (value) => x(value) + aside + (aside && one.hollow ? 3 : 0), y, points, panel.names);
+        const aside = panel.ticks && colors.includes(one.color) ? apart * (colors.indexOf(one.color) - (colors.length - 1) / 2) : 0;
+        drawSeries(svg, one, size, (value) => x(value) + aside + (aside && one.hollow ? apart / 2 : 0), y, points, panel.names);
       }
     }
-    return withTooltip(svg, points);
+    return withTooltip(svg, size, points);
   }
 
-  function withTooltip(svg, points) {
+  function withTooltip(svg, size, points) {
     const box = document.createElement("div"), tip = document.createElement("div");
     box.className = "panel";
     tip.className = "tip";
@@ -178,12 +187,12 @@ const dpPlot = (() => {
       dot.setAttribute("cx", x);
       dot.setAttribute("cy", y);
       tip.textContent = points[i].text;
-      tip.style.left = `${(100 * x) / SIZE.width}%`;
-      tip.style.top = `${(100 * y) / SIZE.height}%`;
-      tip.classList.toggle("leftwards", x > SIZE.width / 2);
+      tip.style.left = `${(100 * x) / size.width}%`;
+      tip.style.top = `${(100 * y) / size.height}%`;
+      tip.classList.toggle("leftwards", x > size.width / 2);
     };
     svg.addEventListener("pointermove", (event) => {
-      const frame = svg.getBoundingClientRect(), factor = SIZE.width / frame.width;
+      const frame = svg.getBoundingClientRect(), factor = size.width / frame.width;
       const x = (event.clientX - frame.left) * factor, y = (event.clientY - frame.top) * factor;
       let best = -1, least = 40 ** 2;
       points.forEach((point, i) => {
