@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 SHARED_DATA := $(wildcard ../shared/data)
 export DP_BENCH_DATA ?= $(abspath $(SHARED_DATA))
 
+# Set in some containers: each of the hundreds of processes that tests start would compile torch and SciPy anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Set by Git for its hooks: tests that make repositories of their own must not be given this one.
 unexport GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE
 
