@@ -55,6 +55,14 @@ def trained(strategy: AnyStrategy, params: Tensor, steps: int) -> tuple[Tensor, 
     return params, state
 
 
+def keeps_releases(strategy: AnyStrategy) -> bool:
+    """Whether another first release leads to another state: not so of plain SGD."""
+    params = torch.zeros(3)
+    first = strategy.init(params)
+    one, other = (strategy.update(first, params, releases(strategy, params, 1, seed)[0])[1] for seed in (0, 1))
+    return not same(one, other)
+
+
 def copies(values: Iterable[Any]) -> Iterator[Any]:
     return (value.clone() if isinstance(value, Tensor) else value for value in values)
 

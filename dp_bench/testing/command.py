@@ -13,7 +13,7 @@ from dp_bench.files.checksummed import write_checksummed
 from dp_bench.testing.results import AUDIT, Audit
 
 DEFAULT = Path("runs") / AUDIT
-QUICK_MINUTES = 7  # of one core
+QUICK_MINUTES = 8  # of one core
 _EXAMPLES = f"""examples:
   dp-bench audit --quick                             about {QUICK_MINUTES} minutes of one core
   dp-bench audit                                     all of it

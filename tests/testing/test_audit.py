@@ -8,12 +8,12 @@ import torch
 
 from dp_bench.errors import UserError
 from dp_bench.privacy.rounding import rounding
-from dp_bench.testing import accumulation, canaries, checks, identity, noise, planted_sums, replay
+from dp_bench.testing import accumulation, canaries, checks, identity, noise, planted, planted_sums, replay
 from dp_bench.testing.accumulation import LAYERS, hovering, influence
 from dp_bench.testing.audit import MODELS, SIGHTINGS, audit_strategy, look_for
 from dp_bench.testing.canaries import BATCH_SIZE, NU, PARAMETERS, K, OneStep, along, knowledge, observed_mu
 from dp_bench.testing.harness import one_thread
-from dp_bench.testing.subjects import built, subjects
+from dp_bench.testing.subjects import built, subject_of, subjects
 
 CONFIDENCE = 0.999  # a correct strategy fails its audit for one in a thousand names of its noise, at most
 SUBJECTS = {subject.name: subject for subject in subjects()}
@@ -42,9 +42,14 @@ def test_no_more_is_seen_than_is_claimed_and_hardly_less(subject):
 @pytest.mark.parametrize(
     ("plant", "part", "subject"),
     [
-        pytest.param(plant, part, SUBJECTS.get(name), id=f"{plant.__name__} {part} {name or ''}".strip())
-        for plant, part, names in SIGHTINGS
-        for name in (names or (None,))
+        pytest.param(
+            sighting.plant,
+            sighting.part,
+            subject,
+            id=f"{sighting.plant.__name__} {sighting.part} {subject.name if subject else ''}".strip(),
+        )
+        for sighting in SIGHTINGS
+        for subject in sighting.among(list(DIFFERENT.values()))
     ],
 )
 def test_a_planted_bug_is_found(plant, part, subject):
@@ -53,11 +58,26 @@ def test_a_planted_bug_is_found(plant, part, subject):
     assert found.what
 
 
+def test_a_bug_that_a_strategy_cannot_have_is_not_looked_for_in_it():
+    """The state of plain SGD keeps nothing of a release, so none of it can be exact."""
+
+    class Plain(type(built("fixed_threshold", NU, BATCH_SIZE))):
+        def update(self, state, params, released):
+            return params - self.lr * released["gradient"], state
+
+    plain = subject_of("plain", Plain(noise_multiplier=NU, batch_size=BATCH_SIZE, lr=0.1, clip=0.7))
+    looked_for = {one.plant for one in SIGHTINGS if plain in one.among([plain])}
+    assert planted.momentum_of_exact_sums not in looked_for
+    assert {planted.noise_times_0_7, planted.doubled_release, planted.divided_by_the_drawn_size} <= looked_for
+    with_momentum = SUBJECTS["fixed_threshold"]
+    assert any(one.plant is planted.momentum_of_exact_sums and one.among([with_momentum]) for one in SIGHTINGS)
+
+
 @pytest.mark.slow(reason="starts a process, or tries many sums")
 def test_a_plant_is_gone_when_it_is_closed():
     strategy = SUBJECTS["online"].build(NU, BATCH_SIZE)
     before = checks.canary(SUBJECTS["online"], "before and after", copies=50)
-    for plant in {plant for plant, _, _ in SIGHTINGS}:
+    for plant in {sighting.plant for sighting in SIGHTINGS}:
         with plant(strategy):
             pass
     after = checks.canary(SUBJECTS["online"], "before and after", copies=50)
