@@ -27,8 +27,9 @@ from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.calibration import Budget, allocate
 from dp_bench.sweep.step_times import synthetic
 from dp_bench.training.background import background_writer
+from dp_bench.training.checkpoint import save
 from dp_bench.training.progress import silently
-from dp_bench.training.run import prepare_device, run, save
+from dp_bench.training.run import prepare_device, run
 from dp_bench.training.trainer import Training
 
 REPETITIONS = 3

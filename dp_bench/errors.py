@@ -31,12 +31,6 @@ class HeldElsewhere(UserError):
     exit_code = 4
 
 
-class Failure(str):
-    """Why a job could not be done, and with which exit code a command that is about this job alone ends."""
-
-    exit_code: int = 2
-
-
 class JobsFailed(Exception):
     """Some configurations of a sweep failed; the others are done. The command line exits with code 1."""
 
@@ -63,16 +57,14 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(names), 1)), None)
 
 
-def failure_of(work: Callable[[], None]) -> Failure | None:
+def failure_of(work: Callable[[], None]) -> UserError | None:
     """Why the work failed, in one line, or None. Hydra would wrap an exception and print several lines."""
     try:
         work()
     except UserError as error:
-        failure = Failure(error)
-        failure.exit_code = error.exit_code
-        return failure
+        return error.with_traceback(None)
     except BrokenPipeError:
         raise
     except OSError as error:  # a full disk, a folder that is not writable
-        return Failure(f"{error}; choose another runs=FOLDER, or fix this one")
+        return UserError(f"{error}; choose another runs=FOLDER, or fix this one")
     return None

@@ -32,6 +32,10 @@ class Source:
     train_rows: int
     test_rows: int
 
+    @property
+    def synthetic(self) -> bool:
+        return self.kind == "stand-in"
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -162,7 +166,7 @@ def _limited(name: str, source: Source, limit: int | None) -> Source:
         raise invalid("dataset.limit", expected, limit, "choose such a number, or leave it out for all rows")
     return replace(
         source,
-        kind="stand-in" if source.kind == "stand-in" else "subset",
+        kind="stand-in" if source.synthetic else "subset",
         caveats=(*source.caveats, f"limited to {limit:,} of {source.train_rows:,} training rows"),
         train_rows=limit,
     )

@@ -59,7 +59,7 @@ def is_made_by(path: Path, make: Callable[[], Tensors]) -> bool:
 
 def remove(path: Path) -> None:
     """A file of tensors and its record. Processes that have mapped it keep what they have."""
-    for file in (path, _record(path), path.with_suffix(".sha256")):  # the last was the record of an earlier format
+    for file in (path, _record(path)):
         if file.is_dir() and not file.is_symlink():
             system.remove_tree(file)
         else:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from dp_bench.arguments import command_parser
 from dp_bench.errors import JobsFailed, UserError, invalid
+from dp_bench.experiment.folder_names import LEVELS, part
 from dp_bench.experiment.record import Stored, record_of
 from dp_bench.experiment.selected import copy_empty_selection
-from dp_bench.experiment.spec import LEVELS, part
 from dp_bench.experiment.store import RELEASED_NOTHING, is_finished, read_stored
 from dp_bench.experiment.trade_off_store import TRADE_OFF_DATA, TRADE_OFF_FACTS, read_trade_off, write_trade_off
 from dp_bench.files import system

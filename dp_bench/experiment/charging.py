@@ -147,7 +147,7 @@ def refuse_a_second_release(runs: Iterable[tuple[RunSpec, Path]]) -> None:
     """
     kept: dict[PurePosixPath, Path] = {}
     for run, root in runs:
-        if run.seeding != "secure" or run.allocation is None:
+        if not run.secure or run.allocation is None:
             continue
         if (first := kept.setdefault(run.folder, root)) != root:
             raise invalid(

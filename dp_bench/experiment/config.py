@@ -229,7 +229,6 @@ _SCHEMAS: dict[str, tuple[Registry[Any], Callable[[str], type]]] = {
     "dataset": (TASKS, dataset_schema),
     "model": (TASKS, model_schema),
 }
-_GROUPS: dict[str, Registry[Any]] = {"strategy": STRATEGIES, "dataset": TASKS}  # what an import path can stand for
 
 
 def resolved(override: str) -> str:
@@ -241,9 +240,9 @@ def resolved(override: str) -> str:
     key, _, values = override.partition("=")
     if key.lstrip("+") == "grid.axes":  # OmegaConf refuses a whole number there, though not in grid.axes.NAME
         return f"{key}=" + _WHOLE.sub(r"\1.0", values)
-    if key.lstrip("+") not in _GROUPS:
+    if key.lstrip("+") not in ("strategy", "dataset"):
         return override
-    registry, names = _GROUPS[key.lstrip("+")], []
+    (registry, _), names = _SCHEMAS[key.lstrip("+")], []
     for value in values.split(","):
         if _IMPORT_PATH.fullmatch(value):
             names.append(registry.add(value))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dp_bench.errors import DamagedFile, UserError, invalid
-from dp_bench.experiment.spec import RunSpec, check_folder, digest_of
+from dp_bench.experiment.folder_names import check_folder
+from dp_bench.experiment.spec import RunSpec, digest_of
 from dp_bench.files.checksummed import RUN_AGAIN
 from dp_bench.files.from_json import FOREIGN, from_plain
 from dp_bench.privacy.guarantee import LAST_WITH_FLOAT32_SUMS

@@ -63,7 +63,7 @@ def _departures(spec: RunSpec) -> Iterator[tuple[str, Any]]:
                 yield from (
                     _flat(key, value, theirs[name]) if key in ("grid.also", "privacy.selection") else [(key, value)]
                 )
-    if spec.source.kind == "stand-in":
+    if spec.source.synthetic:
         yield "dataset.stand_in", True
     if spec.seeding != default.seed:
         yield "seed", spec.seeding

@@ -6,8 +6,8 @@ from dp_bench.data import Source
 from dp_bench.errors import invalid
 from dp_bench.experiment import grid
 from dp_bench.experiment.config import Config, DatasetConfig, GridConfig, PrivacyConfig, task_options
-from dp_bench.experiment.spec import Machine, RunSpec, check_folder
-from dp_bench.experiment.variants import variant
+from dp_bench.experiment.folder_names import check_folder, variant
+from dp_bench.experiment.spec import Machine, RunSpec
 from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
 from dp_bench.privacy.calibration import Budget, allocate

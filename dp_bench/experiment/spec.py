@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_bench.data import Source
 from dp_bench.errors import invalid
-from dp_bench.experiment import grid
+from dp_bench.experiment import folder_names, grid
 from dp_bench.experiment.config import (
     DatasetConfig,
     GridConfig,
@@ -23,7 +23,6 @@ from dp_bench.experiment.config import (
 )
 from dp_bench.files.checksummed import json_digest
 from dp_bench.files.from_json import from_plain
-from dp_bench.files.names import NAME, is_plain, short
 from dp_bench.privacy.allocators import COMPOSITION, SELECTION
 from dp_bench.privacy.calibration import Allocation
 from dp_bench.registry import Registry
@@ -31,8 +30,6 @@ from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS
 
 _CODE = ("strategy_code", "task_code")
-# What each part of a run's folder names: see `RunSpec.folder`.
-LEVELS = ("profile", "variant", "dataset", "strategy", "k", "eps", "point", "seed")
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,9 @@ class RunSpec:
     @property
     def accounted_rows(self) -> int:
         """N, as steps and noise were computed from it: not the rows at hand where a larger data set is emulated."""
-        return self.allocation.sampling.dataset_size if self.allocation else self.source.train_rows
+        if self.allocation is None:
+            return self.dataset.emulate_size or self.source.train_rows
+        return self.allocation.sampling.dataset_size
 
     @property
     def sampling(self) -> str:
@@ -101,13 +100,17 @@ class RunSpec:
 
     @property
     def grid_folder(self) -> PurePosixPath:
-        folder = PurePosixPath(self.profile, self.variant, self.dataset.name, self.strategy)
-        return folder / f"k{self.grid.k}" / f"eps{short(self.epsilon)}"
+        return folder_names.of_grid(self)
 
     @property
     def folder(self) -> PurePosixPath:
         """Where the run is kept, and its whole identity: batches and noise are keyed by this name."""
-        return self.grid_folder / self.point / f"seed{self.seed}"
+        return folder_names.of_run(self)
+
+    @property
+    def secure(self) -> bool:
+        """Whether batches and noise are drawn from the operating system: run again, it is another release."""
+        return self.seeding == "secure"
 
     @property
     def winner_only(self) -> bool:
@@ -176,18 +179,6 @@ class RunSpec:
     def build_strategy(self) -> Strategy[Any]:
         nu = self.allocation.noise_multiplier if self.allocation else 0.0
         return STRATEGIES[self.strategy](noise_multiplier=nu, batch_size=self.train.batch_size, **self.hyperparameters)
-
-
-def part(folder: str, level: str) -> str:
-    """What the name of a folder says where no spec is at hand; "" if it does not get so far."""
-    return dict(zip(LEVELS, folder.split("/"), strict=False)).get(level, "")
-
-
-def check_folder(spec: RunSpec) -> None:
-    """Refuse a run whose folder would not be at its place in the store: names may come from anywhere."""
-    for key, name in (("profile", spec.profile), ("variant", spec.variant), ("point", spec.point)):
-        if not is_plain(name) or (key == "profile" and not NAME.fullmatch(name)):
-            raise invalid(key, "the name of one folder", repr(name), "use letters, digits and _ only")
 
 
 def comparable(protocol: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class RunFolder:
 
     @property
     def _spends_again(self) -> str:
-        return SPENDS_AGAIN * (self.spec.seeding == "secure")
+        return SPENDS_AGAIN * self.spec.secure
 
     def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None:
         write_atomically(self.path / _METRICS, _csv(rows), durable=durable)

@@ -18,20 +18,27 @@ from dp_bench.files.from_json import FOREIGN
 Key = Mapping[str, str | int | float]
 
 
+class NotCached(Exception):
+    """A result that takes long to compute, and was asked for only if it is there."""
+
+
 def cached(
     kind: str,
     key: Key,
-    compute: Callable[[], dict[str, float]],
+    compute: Callable[[], dict[str, float]] | None,
     believed: Callable[[dict[str, float]], bool] = lambda _: True,
 ) -> dict[str, float]:
     """`compute()`, or what it returned when it was first called for this `kind` and `key`.
 
+    Without `compute` a result that is not there raises NotCached.
     The key must name everything that the result depends on, versions of code included. A checksum stops damage, not
     someone who edits an entry and its checksum: an entry is used only if it is `believed`, and computed again if not.
     """
     path = cache_folder() / kind / f"{json_digest(key)[:32]}.json"
     result = _read(path, key)
     if result is None or not _passes(believed, result):
+        if compute is None:
+            raise NotCached(f"{kind}: expected a cached result, got none")
         result = compute()
         entry = with_checksum({"key": dict(key), "result": result})
         with contextlib.suppress(OSError):

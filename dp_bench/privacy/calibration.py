@@ -122,13 +122,15 @@ def total(allocations: Sequence[Allocation], shares: Sequence[float] | None = No
     return composed_epsilon(parts, min((allocation.budget.delta for allocation in allocations), default=0.5))
 
 
-def seeds_charged(allocation: Allocation, seeds: int) -> float:
+def seeds_charged(allocation: Allocation, seeds: int, *, compute: bool = True) -> float:
     """Epsilon of the grid if each of its configurations were charged for all of its `seeds` runs."""
-    return _whole(allocation, allocation.budget.accountant, seeds)
+    return _whole(allocation, allocation.budget.accountant, seeds, compute=compute)
 
 
-def epsilon_by(allocation: Allocation, accountant: str) -> Spent:
+def epsilon_by(allocation: Allocation, accountant: str, *, compute: bool = True) -> Spent:
     """What the same runs spend as counted by another accountant. Slow ones are cached on disk.
+
+    Without `compute` these raise NotCached where they were never asked.
 
     The same runs: batches are either Poisson samples or of fixed size, and an accountant of the one has nothing to say
     about the other.
@@ -143,7 +145,8 @@ def epsilon_by(allocation: Allocation, accountant: str) -> Spent:
             accountant,
             "leave it out, or calibrate the runs with it",
         )
-    return Spent(_whole(allocation, accountant), epsilon_after(allocation, allocation.steps, accountant))
+    whole = _whole(allocation, accountant, compute=compute)
+    return Spent(whole, epsilon_after(allocation, allocation.steps, accountant, compute=compute))
 
 
 def true_epsilon(allocation: Allocation, rows: int) -> Spent:
@@ -153,12 +156,12 @@ def true_epsilon(allocation: Allocation, rows: int) -> Spent:
     return Spent(_whole(drawn, allocation.budget.accountant), epsilon_after(drawn, allocation.steps))
 
 
-def _whole(allocation: Allocation, accountant: str, times: int = 1) -> float:
+def _whole(allocation: Allocation, accountant: str, times: int = 1, *, compute: bool = True) -> float:
     """Epsilon of the whole search, carried out so many times."""
     if allocation.trials:
         part = Part(allocation.noise_multiplier, allocation.sampling, allocation.steps, times, allocation.trials)
         return composed_epsilon([part], allocation.budget.delta)
-    return epsilon_after(allocation, times * allocation.compositions, accountant)
+    return epsilon_after(allocation, times * allocation.compositions, accountant, compute=compute)
 
 
 def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
@@ -171,7 +174,9 @@ def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
     ]
 
 
-def epsilon_after(allocation: Allocation, compositions: int, accountant: str | None = None) -> float:
+def epsilon_after(
+    allocation: Allocation, compositions: int, accountant: str | None = None, *, compute: bool = True
+) -> float:
     """Epsilon of so many steps with its noise, counted by its own accountant unless another is named.
 
     RDP takes milliseconds and is never read from disk; the others are, where RDP finds them plausible.
@@ -187,12 +192,14 @@ def epsilon_after(allocation: Allocation, compositions: int, accountant: str | N
         **dataclasses.asdict(sampling),
         "compositions": compositions,
     }
-    return cached(
-        "calibration",
-        key,
-        lambda: {"epsilon": epsilon(accountant, noise_multiplier, sampling, compositions, delta)},
-        lambda entry: plausible(entry["epsilon"], allocation, compositions),
-    )["epsilon"]
+
+    def count() -> dict[str, float]:
+        return {"epsilon": epsilon(accountant, noise_multiplier, sampling, compositions, delta)}
+
+    def believed(entry: dict[str, float]) -> bool:
+        return plausible(entry["epsilon"], allocation, compositions)
+
+    return cached("calibration", key, count if compute else None, believed)["epsilon"]
 
 
 def _about(count: int) -> str:

@@ -1,6 +1,6 @@
 """How things are called in print. A strategy says so itself; what is not listed here goes by its own name."""
 
-from dp_bench.experiment.variants import EMULATED, choices
+from dp_bench.experiment.folder_names import EMULATED, choices
 from dp_bench.privacy.accounting import exact
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS

@@ -1,24 +1,14 @@
 """The privacy page: what every grid spends, who says so, what is not charged, and what to be wary of."""
 
-import importlib.metadata
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dp_bench.errors import UserError
-from dp_bench.files.cached import cached
+from dp_bench.files.cached import NotCached
 from dp_bench.privacy.accounting import ACCOUNTANTS, exact, proven, rounded_up
-from dp_bench.privacy.calibration import (
-    CALIBRATION_FORMAT,
-    Allocation,
-    Spent,
-    epsilon_by,
-    seeds_charged,
-    true_epsilon,
-    warnings_for,
-)
-from dp_bench.privacy.checks import plausible
+from dp_bench.privacy.calibration import Allocation, Spent, epsilon_by, seeds_charged, true_epsilon, warnings_for
 from dp_bench.privacy.query import split_words
 from dp_bench.report import names
 from dp_bench.report.load.results import Grid, Results
@@ -98,58 +88,19 @@ def split_of(grid: Grid) -> dict[str, float]:
     return grid.spec.build_strategy().multipliers()
 
 
-class _NotKnownYet(Exception):
-    pass
-
-
-def _opinion(allocation: Allocation, accountant: str, compute: bool) -> Spent | None:
-    def consult() -> dict[str, float]:
-        if not compute:
-            raise _NotKnownYet
-        return epsilon_by(allocation, accountant)._asdict()
-
-    def believed(entry: dict[str, float]) -> bool:
-        runs = plausible(entry["run"], allocation, allocation.steps)
-        return runs and plausible(entry["grid"], allocation, allocation.compositions)
-
-    if ACCOUNTANTS[accountant].quick:
-        return epsilon_by(allocation, accountant)
+def _opinion(allocation: Allocation, accountant: str, asked: bool) -> Spent | None:
+    """None: it takes long, and was neither asked for nor cached; or it finds the budget too extreme to count."""
     try:
-        found = cached("opinion", {**_identity(allocation), "by": accountant}, consult, believed)
-        return Spent(found["grid"], found["run"])
-    except (_NotKnownYet, UserError):  # an accountant may find a budget too extreme for it: then it has no opinion
+        return epsilon_by(allocation, accountant, compute=asked)
+    except (NotCached, UserError):
         return None
 
 
 def _with_seeds(allocation: Allocation, seeds: int, asked: bool) -> float | None:
-    def count() -> dict[str, float]:
-        if not asked:
-            raise _NotKnownYet
-        return {"epsilon": seeds_charged(allocation, seeds)}
-
-    def believed(entry: dict[str, float]) -> bool:
-        return plausible(entry["epsilon"], allocation, seeds * allocation.compositions)
-
-    if ACCOUNTANTS[allocation.budget.accountant].quick:
-        return seeds_charged(allocation, seeds)
     try:
-        return cached("opinion", {**_identity(allocation), "seeds": seeds}, count, believed)["epsilon"]
-    except (_NotKnownYet, UserError):
+        return seeds_charged(allocation, seeds, compute=asked)
+    except (NotCached, UserError):
         return None
-
-
-def _identity(allocation: Allocation) -> dict[str, str | int | float]:
-    """Everything that an opinion on these runs depends on."""
-    return {
-        "format": CALIBRATION_FORMAT,
-        **{library: importlib.metadata.version(library) for library in ("dp-accounting", "opacus")},
-        **asdict(allocation.budget),
-        **asdict(allocation.sampling),
-        "candidates": allocation.candidates,
-        "steps": allocation.steps,
-        "noise_multiplier": allocation.noise_multiplier,
-        **({"compositions": allocation.compositions} if allocation.rungs else {}),
-    }
 
 
 def ledger(accounts: Sequence[Account], dataset: str) -> Table | None:
@@ -231,7 +182,7 @@ def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
     return list(found)
 
 
-def online_frontier(noise_multiplier: float, count: int = 60) -> list[tuple[float, float]]:
+def online_frontier(noise_multiplier: float) -> list[tuple[float, float]]:
     """Pairs (ν_q, ν_g) whose joint release costs what one release at ν costs: ν_g^-2 + ν_q^-2 = ν^-2."""
-    multiples = [1 + 0.02 * 2000 ** (i / (count - 1)) for i in range(count)]  # of ν, dense where the curve is steep
+    multiples = [1 + 0.02 * 2000 ** (i / 59) for i in range(60)]  # of ν, dense where the curve is steep
     return [(noise_multiplier * m, noise_multiplier / math.sqrt(1 - m**-2)) for m in multiples]

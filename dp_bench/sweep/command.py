@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dp_bench.arguments import command_parser
-from dp_bench.errors import Failure, JobsFailed, UserError, invalid, unknown
+from dp_bench.errors import JobsFailed, UserError, invalid, unknown
 
 RUN_HELP = """usage: dp-bench run [-m] [GROUP=NAME ...] [KEY=VALUE ...]
 
@@ -115,7 +115,7 @@ def trade_off(arguments: Sequence[str]) -> int:
 
 
 def _hydra(
-    arguments: Sequence[str], job: Callable[[Any], Failure | None] | None = None, ours: Sequence[str] = ()
+    arguments: Sequence[str], job: Callable[[Any], UserError | None] | None = None, ours: Sequence[str] = ()
 ) -> int:
     """Compose a configuration and give it to `job`, by default that of `dp-bench run`. `ours`: words of this file."""
     import hydra
@@ -139,13 +139,13 @@ def _hydra(
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print and exit by itself; errors are reported here
     sys.argv = ["dp-bench run", *arguments]
     carry_out = job or run_job
-    failures: list[Failure] = []
+    failures: list[UserError] = []
 
-    def task(composed: DictConfig) -> Failure | None:
+    def task(composed: DictConfig) -> UserError | None:
         try:
             failure = carry_out(composed)
         except OmegaConfBaseException as error:  # which Hydra would print on a line of its own
-            failure = Failure(explained(error, config.known_keys()))
+            failure = explained(error, config.known_keys())
         if failure is not None:  # of a single run; a sweep collects what its jobs return, wherever they ran
             failures.append(failure)
         return failure
@@ -159,7 +159,5 @@ def _hydra(
             raise
         raise overrides.in_hydras_words(error) from None
     if failures:
-        refusal = UserError(failures[0])
-        refusal.exit_code = failures[0].exit_code
-        raise refusal
+        raise failures[0]
     return 0

@@ -135,7 +135,7 @@ def _shared_budgets(planned: Sequence[Job]) -> list[str]:
 
 def _listed(name: str, jobs: Sequence[Job]) -> totals.Listed:
     run = jobs[0].runs[0]
-    seeds = len({_seed(run) for job in jobs for run in job.runs})
+    seeds = len(_seeds(jobs))
     search = shared_budget(run) if run.allocation else None
     return totals.Listed(name, run.dataset.name, run.allocation, run.source.train_rows, run.grid.times, seeds, search)
 
@@ -143,7 +143,7 @@ def _listed(name: str, jobs: Sequence[Job]) -> totals.Listed:
 def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str]:
     first = jobs[0].runs[0]
     allocation = first.allocation
-    points, seeds = ({value(run) for job in jobs for run in job.runs} for value in (_point, _seed))
+    points, seeds = {job.runs[0].point for job in jobs}, _seeds(jobs)
     runs = f"{allocation.runs_worth:g} expected" if allocation and first.winner_only else str(_runs(jobs))
     counts = [str(len(points)), runs, str(first.steps)]
     if allocation is None:
@@ -162,12 +162,8 @@ def _row(name: str, jobs: Sequence[Job], accountants: Sequence[str]) -> list[str
     ]
 
 
-def _point(run: RunSpec) -> str:
-    return run.point
-
-
-def _seed(run: RunSpec) -> int:
-    return run.seed
+def _seeds(jobs: Sequence[Job]) -> set[int]:
+    return {run.seed for job in jobs for run in job.runs}
 
 
 def _second_opinion(allocation: Allocation, accountant: str) -> str:

@@ -50,7 +50,7 @@ class GridView:
                 continue
             if result is None:
                 still_waiting.append(folder)
-                self.running += folder.begun
+                self.running += folder.begun and folder.is_running()
                 continue
             assert task is not None
             self.scale = task.scale
@@ -77,7 +77,7 @@ class GridView:
         diverged = f", {self.diverged} diverged" if self.diverged else ""
         failed = f", {self.failed} failed" if self.failed else ""
         stopped = f" ({self.stopped} stopped at a rung)" if self.stopped else ""
-        done = f"{self.done} of {self.total} done{stopped}, {self.running} started"
+        done = f"{self.done} of {self.total} done{stopped}, {self.running} running"
         return f"{self.name}: {done}{self.rung}{diverged}{failed}{best}"
 
 

@@ -9,22 +9,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dp_bench.experiment.folder_names import DEFAULT, choices
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.variants import DEFAULT, choices
 from dp_bench.files.names import short
 from dp_bench.privacy.guarantee import mark_of
 
 _COLORS = {"failed": "red", "diverged": "yellow", "running": "cyan"}
 _SPARKS = "▁▂▃▄▅▆▇█"
+_MOST_SPARKS = 60  # on a line
 
 
 def console(file: TextIO | None = None) -> Console:
     return Console(file=file or sys.stdout, highlight=False, soft_wrap=False)
 
 
-def rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Table:
+def rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Columns of numbers to the right; names of users' own are text, never markup."""
-    table = Table(box=SIMPLE_HEAD, title=escape(title) or None, title_justify="left", pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, heading in enumerate(headings):
         numbers = all(_is_number(row[i]) for row in rows)
         style = _COLORS.get(heading, "")
@@ -63,10 +64,10 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], file: Te
         print("\n".join(plain_table(headings, rows)), file=file or sys.stdout, flush=True)
 
 
-def sparkline(values: Sequence[float], most: int = 60) -> str:
+def sparkline(values: Sequence[float]) -> str:
     """The values as a line of blocks; a gap where one is not finite."""
-    if len(values) > most:
-        values = [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+    if len(values) > _MOST_SPARKS:
+        values = [values[round(i * (len(values) - 1) / (_MOST_SPARKS - 1))] for i in range(_MOST_SPARKS)]
     finite = [value for value in values if abs(value) < float("inf")]
     if not finite:
         return ""

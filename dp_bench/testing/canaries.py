@@ -17,8 +17,6 @@ Power: at nu = 1/2 and with 10^4 draws Clopper-Pearson costs 7 % of mu = 2 at th
 99.9 %), and up to mu = 6.0 can be proven.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What the contract tries a strategy on: norms, thresholds, invented releases."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator

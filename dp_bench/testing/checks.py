@@ -5,8 +5,6 @@ Correct code is refuted by chance at most CANARY_ERROR (Clopper-Pearson, valid f
 not depend on chance.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import time

@@ -1,7 +1,5 @@
 """`dp-bench audit`: refute the privacy claims of the code that is installed here, or fail to."""
 
-from __future__ import annotations
-
 import secrets
 import sys
 import time

@@ -9,8 +9,6 @@ What it cannot see is whether the engine and the noise keep the strategy's promi
 audit's part (`dp_bench.testing.audit`, `dp-bench audit --strategy my_package:MyStrategy`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import math

@@ -1,7 +1,5 @@
 """Training on tensors made for an audit: every step goes through `Training.advance`, as a run's steps do."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

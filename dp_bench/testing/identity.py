@@ -24,8 +24,6 @@ mean of E_0 is skewed, by 0.02 at nu = 1, q = 1/5, 4 steps and 1,000 runs (0.1 w
 raises a normal tail at z by a factor of exp(skewness z^3 / 6): less than 10 for errors down to 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -12,8 +12,6 @@ itself, whatever the micro-batch. If it is not, C is put between the norms that 
 is measured. The norms are read from the weights that `clipped_sums` asks a query for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The norm at which one example moves a step most: the joint sensitivity of its queries, maximised."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@ folder's name tells `data=subset`, but not which rows. And with seed=secure two 
 draws a key of 256 bits.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

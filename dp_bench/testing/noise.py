@@ -8,8 +8,6 @@ two releases. If it did, the correlation of the noise with itself, shifted by th
 Fourier transform finds it at all shifts together, for the numbers and for their squares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,7 +18,7 @@ from scipy.stats import chi2, norm
 from torch import Tensor, nn
 
 from dp_bench.privacy.query import Query, Released
-from dp_bench.privacy.rounding import ROUNDING
+from dp_bench.privacy.rounding import rounding
 from dp_bench.strategies import Strategy
 from dp_bench.testing.harness import Harness, Intercepted
 from dp_bench.testing.statistics import Numbers
@@ -60,13 +58,15 @@ class _Noise(Harness):
         self._exact: dict[str, Tensor] = {}
 
     def _sums(self, queries: Sequence[Query], noise_multiplier: float | None = None) -> dict[str, Tensor]:
-        self._exact = super()._sums(queries)
+        self._exact = super()._sums(queries, noise_multiplier)
         return self._exact
 
     def _keep(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
-        for query in self.strategy.queries(state):
+        queries = self.strategy.queries(state)
+        charged = 1 + rounding(queries, self.strategy.noise_multiplier)
+        for query in queries:
             noise = released[query.name].double() * self.spec.train.batch_size - self._exact[query.name].double()
-            claimed = (1 + ROUNDING) * query.noise_multiplier * float(query.bound)
+            claimed = charged * query.noise_multiplier * float(query.bound)
             self.noises[query.name].append(noise.reshape(-1) / claimed)
         return params, state
 

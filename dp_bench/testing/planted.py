@@ -4,8 +4,6 @@ Each is a context manager that changes what `Training.advance` calls for as long
 not know about any of them. A check that misses one of these would also miss it in a new strategy or engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
@@ -29,11 +27,9 @@ Sums = Mapping[str, Tensor]
 def _released_with(multipliers: Mapping[str, float]) -> Callable[..., Released]:
     """`release` with these noise multipliers instead of the queries' own."""
 
-    def planted(
-        exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any
-    ) -> Released:
+    def planted(exact: Sums, queries: Sequence[Query], *more: Any, **options: Any) -> Released:
         queries = [q._replace(noise_multiplier=multipliers.get(q.name, q.noise_multiplier)) for q in queries]
-        return noise.release(exact, queries, batch_size, rng, *more, **options)
+        return noise.release(exact, queries, *more, **options)
 
     return planted
 
@@ -50,10 +46,8 @@ def noise_of_the_first_threshold(strategy: Strategy[Any]) -> Iterator[None]:
     """Noise nu_g C_0 on a sum whose bound has become C_t = 2 C_0. True mu: 1.45 to 1.99 times the claim."""
     first = strategy.queries(strategy.init(torch.zeros(3)))
 
-    def planted(
-        exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any
-    ) -> Released:
-        return noise.release(exact, first, batch_size, rng, *more, **options)
+    def planted(exact: Sums, queries: Sequence[Query], *more: Any, **options: Any) -> Released:
+        return noise.release(exact, first, *more, **options)
 
     with patched(training, release=planted):
         yield
@@ -68,10 +62,8 @@ def divided_by_the_drawn_size(strategy: Strategy[Any]) -> Iterator[None]:
         drawn[0] = draw(self)
         return drawn[0]
 
-    def planted(
-        exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any
-    ) -> Released:
-        return noise.release(exact, queries, len(drawn[0]), rng, *more, **options)
+    def planted(exact: Sums, queries: Sequence[Query], batch_size: int, *more: Any, **options: Any) -> Released:
+        return noise.release(exact, queries, len(drawn[0]), *more, **options)
 
     with patched(training.Training, _draw=remembering_draw), patched(training, release=planted):
         yield
@@ -112,10 +104,8 @@ def noise_times_0_7(strategy: Strategy[Any]) -> Iterator[None]:
 def doubled_release(strategy: Strategy[Any]) -> Iterator[None]:
     """Every sum is released twice with fresh noise, of which the mean is kept. True mu: sqrt(2) times the claim."""
 
-    def planted(
-        exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any
-    ) -> Released:
-        once, again = (noise.release(exact, queries, batch_size, rng, *more, **options) for _ in range(2))
+    def planted(*arguments: Any, **options: Any) -> Released:
+        once, again = (noise.release(*arguments, **options) for _ in range(2))
         return {name: (value + again[name]) / 2 for name, value in once.items()}
 
     with patched(training, release=planted):
@@ -149,12 +139,10 @@ def drawn_twice_as_often(strategy: Strategy[Any]) -> Iterator[None]:
 def no_noise_for_an_empty_batch(strategy: Strategy[Any]) -> Iterator[None]:
     """A step without examples is skipped: that the sample is empty is released without noise."""
 
-    def planted(
-        exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any
-    ) -> Released:
+    def planted(exact: Sums, queries: Sequence[Query], batch_size: int, *more: Any, **options: Any) -> Released:
         if not any(value.any() for value in exact.values()):
             return {q.name: exact[q.name] / batch_size for q in queries}
-        return noise.release(exact, queries, batch_size, rng, *more, **options)
+        return noise.release(exact, queries, batch_size, *more, **options)
 
     with patched(training, release=planted):
         yield
@@ -166,10 +154,8 @@ def momentum_of_exact_sums(strategy: Strategy[Any]) -> Iterator[None]:
     kind, exact_means = type(strategy), dict[int, dict[str, Tensor]]()
     update = kind.update
 
-    def remembering(
-        exact: Sums, queries: Sequence[Query], batch_size: int, rng: Rng, *more: Any, **options: Any
-    ) -> Released:
-        released = noise.release(exact, queries, batch_size, rng, *more, **options)
+    def remembering(exact: Sums, queries: Sequence[Query], batch_size: int, *more: Any, **options: Any) -> Released:
+        released = noise.release(exact, queries, batch_size, *more, **options)
         means = {name: (value / batch_size).to(released[name].dtype) for name, value in exact.items()}
         exact_means[0] = means
         return released

@@ -1,7 +1,5 @@
 """Bugs to plant in what is summed, before any noise: see `dp_bench.testing.planted`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

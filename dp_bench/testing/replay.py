@@ -18,8 +18,6 @@ the canary joins every batch, wherever it stands. At the end of the data set the
 `sampler_is_coupled` checks: the same uniforms, at the same rate, draw the same others.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -218,9 +216,10 @@ def _moved(without: Step, joined: Step, nu: float) -> float:
     return moved if math.isfinite(moved) and all(v.isfinite().all() for v in joined.sums.values()) else math.inf
 
 
-def sampler_is_coupled(name: str, examples: int = 1000, rate: float = 0.05, batches: int = 200) -> bool:
+def sampler_is_coupled(name: str) -> bool:
     """Whether one example more at the end, under the same key and rate, leaves all others' membership as it is."""
-    for i in range(batches):
+    examples, rate = 1000, 0.05
+    for i in range(200):
         key = f"{name}, batch {i}"
         smaller, larger = (sampling.poisson(n, rate, rng(key, "batches")) for n in (examples, examples + 1))
         if not torch.equal(smaller, larger[larger < examples]):

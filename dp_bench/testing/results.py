@@ -1,10 +1,10 @@
 """What an audit found, as plain values: written to and read from JSON without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from dp_bench.files.from_json import from_plain
 
 PARTS = {
     "canary": "One step with and without an example at its bound: the claim is mu = 1/nu.",
@@ -104,13 +104,8 @@ class Audit:
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Audit:
-        """Raises KeyError, TypeError or ValueError if `content` is not an audit of this format."""
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Raises one of `FOREIGN` if `content` is not an audit of this format."""
         if content["format"] != FORMAT:
             raise ValueError(f"format: expected {FORMAT}, got {content['format']!r}")
-        return cls(
-            findings=tuple(Finding(**finding) for finding in content["findings"]),
-            caught=tuple(Caught(**bug) for bug in content["caught"]),
-            false_alarm=float(content["false_alarm"]),
-            seconds=float(content["seconds"]),
-        )
+        return from_plain(cls, {field.name: content[field.name] for field in fields(cls)})

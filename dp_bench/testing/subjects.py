@@ -1,7 +1,5 @@
 """What is audited: strategies at a noise multiplier and a batch size of the audit's choice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from dp_bench.errors import Failure, HeldElsewhere, failure_of, invalid
+from dp_bench.errors import HeldElsewhere, UserError, failure_of, invalid
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.halving import HalvedGrid
 from dp_bench.experiment.record import RunResult
@@ -29,7 +29,7 @@ from dp_bench.training.progress import Show, follow, silently
 from dp_bench.training.trackers import check_tracker, tracked
 
 
-def run_job(composed: DictConfig) -> Failure | None:
+def run_job(composed: DictConfig) -> UserError | None:
     """Why the job could not be done, or None."""
     return failure_of(lambda: _run_configuration(parse(composed)))
 

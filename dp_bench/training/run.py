@@ -1,14 +1,14 @@
-"""Carrying a run through to its result: start or resume, evaluate and save every 50 steps, finish once."""
+"""Carrying a run through to its result: start or resume, evaluate and save at regular steps, finish once."""
 
 import contextlib
 import ctypes
 import math
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -16,30 +16,19 @@ from dp_bench.data.tensors import Dataset
 from dp_bench.errors import invalid
 from dp_bench.experiment.record import Evaluation, RunResult, UsedData
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RunFolder, metrics_digest, model_name
+from dp_bench.experiment.store import RunFolder, metrics_digest
 from dp_bench.privacy.accounting import epsilon_curve
 from dp_bench.privacy.allocators import Rung
 from dp_bench.privacy.checks import check_allocation
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.tasks import TASKS
-from dp_bench.training.background import Submit, background_writer
+from dp_bench.training.background import background_writer
+from dp_bench.training.checkpoint import Folder, resume, save
 from dp_bench.training.progress import Show
 from dp_bench.training.provenance import provenance
-from dp_bench.training.trainer import Training
+from dp_bench.training.trainer import Training, best_row
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
-
-
-class Folder(Protocol):
-    """Where training keeps what it has: on disk, a `RunFolder`; of a selection's trials, in memory."""
-
-    def checkpoint(self) -> bytes | None: ...
-    def write_spec(self) -> None: ...
-    def write_checkpoint(self, payload: bytes) -> None: ...
-    def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None: ...
-    def write_provenance(self, facts: Mapping[str, Any]) -> None: ...
-    def keep_model(self, name: str, payload: bytes) -> None: ...
-    def drop_model(self, name: str) -> None: ...
 
 
 def run(
@@ -106,7 +95,7 @@ def _train(spec: RunSpec, folder: Folder, dataset: Dataset, progress: Show, keep
             progress(training.step, training.rows[-1])
 
         if saved is not None:
-            training.resume(saved)
+            resume(training, saved)
             folder.write_metrics(training.rows)
             progress(training.step, training.rows[-1])
         else:
@@ -124,39 +113,9 @@ def _train(spec: RunSpec, folder: Folder, dataset: Dataset, progress: Show, keep
     return _result(spec, training)
 
 
-def save(training: Training, folder: Folder, submit: Submit, keep: str = "none") -> None:
-    """The state as it is now, and models if they are kept; written in the background."""
-    checkpoint, rows = training.checkpoint(), list(training.rows)
-    best = rows[-1] is _best(training)
-    name = {"all": model_name(training.step), "best": "best" if best else None}.get(keep)
-    model = training.parameters() if name else b""
-
-    def write() -> None:
-        # Models after the checkpoint before them, which has the key of their noise, and before the one that follows: a
-        # kill in between only writes the same bytes again.
-        if name:
-            folder.keep_model(name, model)
-        if best and keep != "best":  # an earlier session may have kept one, which now is not the best
-            folder.drop_model("best")
-        folder.write_checkpoint(checkpoint)
-        folder.write_metrics(rows, durable=False)  # the checkpoint has them too
-
-    submit(write)
-
-
-def _best(training: Training) -> dict[str, Any]:
-    """The first of the best rows on the test set: the paper's choice, optimistic and not accounted for."""
-    task = TASKS[training.spec.dataset.name]
-    best = training.rows[0]
-    for row in training.rows[1:]:
-        if task.better(row[task.metric], best[task.metric]):
-            best = row
-    return best
-
-
 def _result(spec: RunSpec, training: Training) -> RunResult:
     task = TASKS[spec.dataset.name]
-    first, last, best = training.rows[0], training.rows[-1], _best(training)
+    first, last, best = training.rows[0], training.rows[-1], best_row(training)
     reason = training.divergence()
     if reason is None and task.better(first[task.metric], last[task.metric]):
         reason = "the metric is worse than at step 0"

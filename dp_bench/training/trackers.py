@@ -20,15 +20,13 @@ from dp_bench.privacy.guarantee import guarantee
 from dp_bench.training.progress import Show
 
 Shown = Callable[[RunSpec], AbstractContextManager[Show]]
-_PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow"}
 _EXPERIMENT = "dp_bench"
 
 
 def check_tracker(name: str) -> None:
     """Refuse a tracker whose package is not installed, before any work."""
-    package = _PACKAGES.get(name)
-    if package is not None and importlib.util.find_spec(package) is None:
-        raise invalid("tracker", f"the package {package} for tracker={name}", "none", f"pip install 'dp_bench[{name}]'")
+    if name != "none" and importlib.util.find_spec(name) is None:
+        raise invalid("tracker", f"the package {name} for tracker={name}", "none", f"pip install 'dp_bench[{name}]'")
 
 
 def tracked(name: str, root: Path, shown: Shown) -> Shown:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dp_bench import __version__
 from dp_bench.data.tensors import Dataset
-from dp_bench.errors import Failure, failure_of, invalid
+from dp_bench.errors import UserError, failure_of, invalid
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
@@ -118,7 +118,7 @@ def measure(
     return Measurement(rows, None)
 
 
-def trade_off_job(composed: DictConfig) -> Failure | None:
+def trade_off_job(composed: DictConfig) -> UserError | None:
     """Why it could not be done, or None."""
     return failure_of(lambda: _measure_and_write(parse(composed)))
 

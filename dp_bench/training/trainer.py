@@ -1,11 +1,9 @@
 """Training one run: a pure function of its spec and the data, and the same for every strategy."""
 
-import contextlib
-import io
 import json
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +23,7 @@ ARITHMETIC = 10  # raise it when the same spec comes to give other bits: no run 
 
 
 class Training:
-    """The state of a run between two steps; `checkpoint` and `resume` carry all of it."""
+    """The state of a run between two steps; a checkpoint (`dp_bench.training.checkpoint`) carries all of it."""
 
     def __init__(self, spec: RunSpec, dataset: Dataset, device: torch.device) -> None:
         self.spec = spec
@@ -132,41 +130,6 @@ class Training:
             return f"the clipping threshold is {row['clip']}"
         return None
 
-    def checkpoint(self) -> bytes:
-        content = {
-            "digest": self.spec.digest(),
-            "machine": self.machine(),
-            "step": self.step,
-            "params": self.model.params,
-            "state": self.state._asdict(),
-            "rows": self.rows,
-            "key": self.key,
-            "batches": self.batches.state(),
-            "noise": self.noise.state(),
-        }
-        with _without_checksums():
-            return _bytes(content)
-
-    def resume(self, payload: bytes) -> None:
-        saved = torch.load(io.BytesIO(payload), weights_only=True, map_location=self.device)
-        if saved["digest"] != self.spec.digest():
-            raise invalid(str(self.spec.folder), "its own checkpoint", "another protocol's", "move the folder away")
-        # A secure run that starts over draws other noise: what the first attempt released stays released.
-        spent = " (seed=secure: starting over spends the budget again)" if self.spec.seeding == "secure" else ""
-        for name, ours in self.machine().items():
-            if (theirs := saved["machine"].get(name)) != ours:
-                raise invalid(
-                    str(self.spec.folder),
-                    f"a checkpoint made with {name} = {ours}, as its bits would change half-way",
-                    theirs,
-                    f"resume with the latter, or delete its checkpoint{spent}",
-                )
-        self.step, self.rows, self.key = saved["step"], saved["rows"], saved["key"]
-        self.model.params.copy_(saved["params"])
-        self.state = type(self.state)(**saved["state"])
-        self.batches.restore(saved["batches"])
-        self.noise.restore(saved["noise"])
-
     def machine(self) -> dict[str, Any]:
         """What the bits depend on besides the protocol."""
         return {
@@ -178,14 +141,15 @@ class Training:
             "cpu": torch.backends.cpu.get_cpu_capability(),
         }
 
-    def parameters(self) -> bytes:
-        """The model alone, for use elsewhere: `module.load_state_dict(torch.load(file))`."""
-        # Copies: a view would bring along all of the flat tensor.
-        copies = {
-            name: tensor.cpu().clone(memory_format=torch.contiguous_format)
-            for name, tensor in self.model.module.state_dict().items()
-        }
-        return _bytes(copies)
+
+def best_row(training: Training) -> dict[str, Any]:
+    """The first of the best rows on the test set: the paper's choice, optimistic and not accounted for."""
+    task = TASKS[training.spec.dataset.name]
+    best = training.rows[0]
+    for row in training.rows[1:]:
+        if task.better(row[task.metric], best[task.metric]):
+            best = row
+    return best
 
 
 @torch.inference_mode()
@@ -212,20 +176,3 @@ def noise_key(spec: RunSpec) -> str:
     source = spec.source
     identity = [str(spec.folder), source.kind, source.train_rows, sorted(source.checksums.items())]
     return json.dumps([*identity, *(path for path in (spec.strategy_path, spec.task_path) if path)])
-
-
-@contextlib.contextmanager
-def _without_checksums() -> Iterator[None]:
-    """torch's take half of its time, and the store adds a stronger one."""
-    usual = torch.serialization.get_crc32_options()
-    torch.serialization.set_crc32_options(False)
-    try:
-        yield
-    finally:
-        torch.serialization.set_crc32_options(usual)
-
-
-def _bytes(content: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    return buffer.getvalue()

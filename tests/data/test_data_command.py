@@ -120,14 +120,14 @@ def test_another_data_sets_tensors_are_left_to_it(tensors: Path, capsys: pytest.
 
 def test_clear_cache_removes_all_of_it_and_nothing_else(tensors: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tensors.parent.parent / "calibration" / "entry.json"
-    tokens = tensors.parent.parent / "tokens" / "ag_news"
+    figure = tensors.parent.parent / "figures" / "metric.png"
     write_files(other.parent, {other.name: b"{}"})
-    write_files(tokens.parent, {tokens.name: b"tokens"})
+    write_files(figure.parent, {figure.name: b"figure"})
     assert command.main(["--clear-cache"]) == 0
-    assert capsys.readouterr().out.startswith("removed 2 files of tensors, tokens and figures from ")
+    assert capsys.readouterr().out.startswith("removed 2 files of tensors and figures from ")
     assert other.exists()
     assert not tensors.parent.exists()
-    assert not tokens.parent.exists()
+    assert not figure.parent.exists()
 
 
 def test_unknown_name() -> None:

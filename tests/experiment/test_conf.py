@@ -22,7 +22,7 @@ from dp_bench.data import Source
 from dp_bench.experiment import config
 from dp_bench.experiment.conf import configuration_folder, groups
 from dp_bench.experiment.config import Config
-from dp_bench.experiment.variants import variant
+from dp_bench.experiment.folder_names import variant
 from dp_bench.paper import published
 from dp_bench.paper.readings import PROBABLE, SOUND, Reading
 from dp_bench.strategies import STRATEGIES

@@ -20,8 +20,9 @@ from dp_bench.data import Source
 from dp_bench.errors import UserError
 from dp_bench.experiment.archive import read_archive, walk
 from dp_bench.experiment.config import AlsoConfig, DatasetConfig, GridConfig, ModelConfig, PrivacyConfig, TrainConfig
+from dp_bench.experiment.folder_names import LEVELS, part
 from dp_bench.experiment.record import Provenance, Stored, record_of
-from dp_bench.experiment.spec import LEVELS, Machine, RunSpec, digest_of, part
+from dp_bench.experiment.spec import Machine, RunSpec, digest_of
 from dp_bench.experiment.store import RunFolder, read_stored
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.privacy.accounting import Sampling
@@ -193,8 +194,8 @@ def test_each_other_name_in_a_store_is_known_to_one_file() -> None:
 def test_only_what_names_folders_and_variants_takes_their_names_apart() -> None:
     rooms = r"^(experiment|training|testing|sweep|report)/"
     folders = files_with(r"""split\("/"|removeprefix\("(k|eps|seed)"\)|parts\[-?\d""")
-    assert {name for name in folders if re.match(rooms, name)} == {"experiment/spec.py"}
-    assert files_with(r"""variant\w*\.(split|replace)\(""") == {"experiment/variants.py"}
+    assert {name for name in folders if re.match(rooms, name)} == {"experiment/folder_names.py"}
+    assert files_with(r"""variant\w*\.(split|replace)\(""") == {"experiment/folder_names.py"}
 
 
 def test_a_folder_has_the_parts_that_are_told_apart() -> None:

@@ -11,8 +11,8 @@ from report_helpers import small_store, synthetic_spec, synthetic_trade_off, wri
 
 from dp_bench.errors import UserError
 from dp_bench.experiment.archive import Skipped
+from dp_bench.experiment.folder_names import without_private_choices
 from dp_bench.experiment.store import RunFolder
-from dp_bench.experiment.variants import without_private_choices
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.report.load.collect import collect
 from dp_bench.report.load.frames import frame

@@ -15,8 +15,9 @@ from report_helpers import PROVENANCE, synthetic_spec, write_run
 
 from dp_bench.experiment.spec import comparable
 from dp_bench.files.checksummed import json_digest, read_checksummed, write_checksummed
-from dp_bench.privacy.accounting import Sampling, epsilon, rounded_up
-from dp_bench.privacy.calibration import epsilon_by, seeds_charged, total
+from dp_bench.privacy import calibration
+from dp_bench.privacy.accounting import ACCOUNTANTS, Sampling, epsilon, rounded_up
+from dp_bench.privacy.calibration import seeds_charged, total
 from dp_bench.report import privacy_page
 from dp_bench.report.build import build
 from dp_bench.report.commands.report import make_report
@@ -59,19 +60,26 @@ def test_the_ledger_says_what_the_accountants_say(tmp_path: Path) -> None:
 def test_slow_accountants_are_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path, synthetic_spec(lr=0.3162), [0.1, 0.9])
     results = results_of(tmp_path)
-    calls = []
-
-    def counted(allocation: privacy_page.Allocation, accountant: str) -> privacy_page.Spent:
-        calls.append(accountant)
-        return epsilon_by(allocation, "rdp")
-
-    monkeypatch.setattr(privacy_page, "epsilon_by", counted)
+    calls = counted_as_rdp(monkeypatch)
     (account,) = privacy_page.accounts(results, ["pld"])
     assert account.opinions["pld"] is not None
     (again,) = privacy_page.accounts(results)
     assert again.opinions["pld"] == account.opinions["pld"]
     assert again.opinions["prv"] is None
-    assert calls == ["pld"]
+    assert calls == ["pld"] * 2  # of the grid, of one run
+
+
+def counted_as_rdp(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The slow accountants that were asked; RDP, which takes milliseconds, answers for them."""
+    calls = []
+
+    def counted(accountant: str, *question: Any) -> float:
+        if not ACCOUNTANTS[accountant].quick:
+            calls.append(accountant)
+        return epsilon("rdp", *question)
+
+    monkeypatch.setattr(calibration, "epsilon", counted)
+    return calls
 
 
 def test_what_to_be_wary_of(tmp_path: Path) -> None:
@@ -219,13 +227,13 @@ def test_the_report_computes_rdp_and_does_not_copy_it(tmp_path: Path) -> None:
 @pytest.mark.slow(reason="writes a whole report, or simulates searches")
 def test_an_edited_opinion_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DP_BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(privacy_page, "epsilon_by", lambda allocation, accountant: epsilon_by(allocation, "rdp"))
+    counted_as_rdp(monkeypatch)
     write_run(tmp_path / "runs", synthetic_spec(lr=0.3162), [0.1, 0.9])
     results = results_of(tmp_path / "runs")
     (account,) = privacy_page.accounts(results, ["pld"])
-    (path,) = (tmp_path / "cache" / "opinion").iterdir()
-    entry = json.loads(path.read_bytes())
-    entry["result"]["grid"] = 0.1
+    opinions = {path: json.loads(path.read_bytes()) for path in (tmp_path / "cache" / "calibration").iterdir()}
+    path, entry = next((p, e) for p, e in opinions.items() if e["result"] == {"epsilon": account.opinions["pld"].grid})
+    entry["result"]["epsilon"] = 0.1
     del entry["sha256"]
     path.write_text(json.dumps({**entry, "sha256": json_digest(entry)}))
     (again,) = privacy_page.accounts(results)

@@ -28,6 +28,7 @@ from dp_bench.experiment.record import Evaluation
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.strategies import STRATEGIES
+from dp_bench.training.checkpoint import checkpoint_of, parameters_of, resume
 from dp_bench.training.provenance import source_commit
 from dp_bench.training.run import run
 from dp_bench.training.trainer import Training, noise_key
@@ -245,9 +246,9 @@ def test_secure_runs_differ_share_initial_weights_and_resume(tmp_path: Path) -> 
     assert "seed=secure" in str(spec.folder)
     interrupted(spec, tmp_path, dataset)
     resumed = Training(spec, dataset, CPU)
-    resumed.resume(RunFolder(tmp_path, spec).checkpoint())
+    resume(resumed, RunFolder(tmp_path, spec).checkpoint())
     rest = Training(spec, dataset, CPU)
-    rest.resume(RunFolder(tmp_path, spec).checkpoint())
+    resume(rest, RunFolder(tmp_path, spec).checkpoint())
     assert resumed.key == rest.key
     for training in (resumed, rest):
         training.advance()
@@ -329,13 +330,13 @@ def test_best_and_final_are_what_the_rows_say(tmp_path: Path) -> None:
 def test_a_kept_model_is_no_larger_than_its_parameters(dataset: str) -> None:
     spec = smoke("no_dp", f"dataset={dataset}")[0]
     training = Training(spec, data_of(spec), CPU)
-    assert len(training.parameters()) < 4 * training.model.params.numel() + 20_000
+    assert len(parameters_of(training)) < 4 * training.model.params.numel() + 20_000
 
 
 def test_a_kept_model_has_the_checksums_that_a_checkpoint_does_without() -> None:
     spec = smoke("no_dp")[0]
     training = Training(spec, data_of(spec), CPU)
-    payloads = training.checkpoint(), training.parameters()
+    payloads = checkpoint_of(training), parameters_of(training)
     damaged = [zipfile.ZipFile(io.BytesIO(payload)).testzip() for payload in payloads]
     assert damaged[0] is not None
     assert damaged[1] is None
@@ -368,7 +369,7 @@ def test_a_model_that_is_the_best_no_more_is_not_kept_as_such(tmp_path: Path, mo
     """Kept before a kill, then bettered by a session that keeps nothing."""
     spec = smoke("online")[0]
     dataset = data_of(spec)
-    monkeypatch.setattr("dp_bench.training.run._best", lambda training: training.rows[-1])  # better each time
+    monkeypatch.setattr("dp_bench.training.checkpoint.best_row", lambda training: training.rows[-1])  # better each time
     interrupted(spec, tmp_path, dataset, "best")
     folder = RunFolder(tmp_path, spec)
     assert (folder.path / "best.pt").exists()

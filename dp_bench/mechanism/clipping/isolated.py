@@ -17,8 +17,6 @@ The trial costs about as much as a step of 512 examples, once per process for ea
 It is a measurement and not a proof, except for the last resort.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from dp_bench.paper import published
 from dp_bench.paper.readings import TUNED
 from dp_bench.report.analysis.statistics import pooled_sd
-from dp_bench.report.load.results import Grid, Key, Point, Results
+from dp_bench.report.load.results import Grid, Key, Point, Results, number
 from dp_bench.report.load.sections import Section
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -67,6 +68,11 @@ class Score:
     def tuned(self) -> bool:
         """Whether this cell had a say in how the paper is read here."""
         return key_of_cell(self.cell) in TUNED
+
+    @property
+    def shown_verdict(self) -> str:
+        """As tables print it: where something is said about the paper, with whether the cell had a say."""
+        return self.verdict + " (tuned)" * (self.tuned and self.verdict not in OPEN)
 
 
 def scorecard(results: Results) -> list[Score]:
@@ -127,7 +133,7 @@ def _verdict_of_point(cell: published.Cell, grid: Grid, deviations: float | None
         return OTHER_POINT
     if theirs is best:
         return SAME_POINT
-    behind = _gain(cell.dataset, _number(best.mean()), _number(theirs.mean()))
+    behind = _gain(cell.dataset, number(best.mean()), number(theirs.mean()))
     deviations = _in_deviations(behind, pooled_sd(best.sd(), theirs.sd()))
     return AS_GOOD if deviations is not None and deviations <= NEAR else OTHER_POINT
 
@@ -156,8 +162,8 @@ def tallies(scores: Iterable[Score]) -> list[Tally]:
     found = []
     for dataset, strategy in sorted(groups, key=lambda pair: (order[pair[0]], order[pair[1]])):
         mine = groups[dataset, strategy]
-        deviations = sorted(score.deviations for score in mine if score.deviations is not None)
-        middle = _median(deviations) if deviations else None
+        deviations = [score.deviations for score in mine if score.deviations is not None]
+        middle = statistics.median(deviations) if deviations else None
         found.append(Tally(dataset, strategy, Counter(score.verdict for score in mine), middle, len(deviations)))
     return found
 
@@ -262,12 +268,3 @@ def _in_deviations(difference: float, sd: float | None) -> float | None:
     if sd == 0:
         return 0.0 if difference == 0 else math.copysign(math.inf, difference)
     return difference / sd
-
-
-def _median(ordered: Sequence[float]) -> float:
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

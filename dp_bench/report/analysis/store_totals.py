@@ -34,13 +34,13 @@ class StoredRuns:
 
     def has(self, folder: str) -> bool:
         """Whether nothing that is kept under this name could be another release."""
-        return folder in self.releases[0] and self.releases[0][folder].spec.seeding != "secure"
+        return folder in self.releases[0] and not self.releases[0][folder].spec.secure
 
     def add(self, stored: Stored) -> None:
         """A run that has begun has spent all that it was given, whatever became of its result."""
         metrics = stored.metrics or ""
         known = [release[stored.folder] for release in self.releases if stored.folder in release]
-        if any(run.spec.seeding != "secure" or run.metrics == metrics for run in known):
+        if any(not run.spec.secure or run.metrics == metrics for run in known):
             return
         try:
             spec = RunSpec.from_json(stored.spec)

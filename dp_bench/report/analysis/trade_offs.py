@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dp_bench.experiment.folder_names import choices
 from dp_bench.experiment.record import number_columns
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.trade_off_store import read_trade_off
-from dp_bench.experiment.variants import choices
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
 from dp_bench.report.outputs.rerun_commands import short

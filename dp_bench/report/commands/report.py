@@ -1,6 +1,5 @@
 """`dp-bench report`: what is in runs/ as tables, figures and a page."""
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -51,25 +50,12 @@ def main(argv: Sequence[str]) -> int:
     page = make_report(
         *(options.runs, options.profile, options.out, options.variant, asked),
         readme=options.readme,
+        picture=options.picture,
+        appendix=options.appendix,
         reference=options.reference,
     )
-    if options.picture or options.appendix:
-        _extras(options)
     print(f"kept in {page}")
     return 0
-
-
-def _extras(options: argparse.Namespace) -> None:
-    """What a README shows besides its table."""
-    from dp_bench.report.load.collect import collect
-    from dp_bench.report.load.sections import sections
-    from dp_bench.report.outputs import appendix, picture
-
-    found = sections(collect(options.runs, options.profile).runs, options.variant)
-    if options.picture:
-        picture.write(options.picture, found)
-    if options.appendix:
-        appendix.write(options.appendix, found)
 
 
 def make_report(
@@ -80,9 +66,12 @@ def make_report(
     asked: Sequence[str] = (),
     *,
     readme: Path | None = None,
+    picture: Path | None = None,
+    appendix: Path | None = None,
     reference: Path | None = None,
 ) -> Path:
-    """Write `out`/`profile`/ as a whole and return its page; write the table of results into `readme`.
+    """Write `out`/`profile`/ as a whole and return its page; write the table of results into `readme`, the one
+    `picture` and the `appendix` of claims.
 
     With `reference`, the folder of archived verify runs, the page opens with these.
     """
@@ -92,8 +81,9 @@ def make_report(
     from dp_bench.report.load.frames import frame, harmless
     from dp_bench.report.load.sections import sections
     from dp_bench.report.names import plural
-    from dp_bench.report.outputs.readme import check as check_readme
-    from dp_bench.report.outputs.readme import update as update_readme
+    from dp_bench.report.outputs import appendix as appendices
+    from dp_bench.report.outputs import picture as pictures
+    from dp_bench.report.outputs import readme as readmes
     from dp_bench.report.render import page
     from dp_bench.report.render.pictures import Drawing, save_all
     from dp_bench.report.render.write import write, write_file
@@ -101,7 +91,7 @@ def make_report(
 
     _check_folder(runs, profile, out)
     if readme is not None:
-        check_readme(readme)
+        readmes.check(readme)
     system.check_writable(out)  # before the runs are read, not after
     started = time.monotonic()
 
@@ -133,8 +123,9 @@ def make_report(
         for name, text in page.files_beside(report).items():
             write_file(folder / name, text)
         write_file(folder / "index.html", page.page(report, folder))
-    if readme is not None:
-        update_readme(readme, sections(collection.runs, variant))
+    for path, update in ((readme, readmes.update), (picture, pictures.write), (appendix, appendices.write)):
+        if path is not None:
+            update(path, sections(collection.runs, variant))
     tell("done")
     return out / collection.profile / "index.html"
 

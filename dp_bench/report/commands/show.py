@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dp_bench.arguments import command_parser
 from dp_bench.errors import invalid
+from dp_bench.experiment.folder_names import LEVELS, departures
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
-from dp_bench.experiment.spec import LEVELS, RunSpec
+from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import SPENDS_AGAIN, RunFolder
-from dp_bench.experiment.variants import departures
 from dp_bench.report import names
 from dp_bench.report.load.collect import collect, profiles
 from dp_bench.report.load.results import results
@@ -119,7 +119,7 @@ def _again(run: RunRecord) -> list[str]:
     again = command("run", run.spec, [run.spec.seed])
     if run.result is None:
         return [f"resume: {again}"]
-    secret = SPENDS_AGAIN if run.spec.privacy and run.spec.seeding == "secure" else ""
+    secret = SPENDS_AGAIN if run.spec.privacy and run.spec.secure else ""
     if run.spec.winner_only:
         return [f"search again, which is a second release and spends the budget again: {again} runs=ANOTHER_FOLDER"]
     return [

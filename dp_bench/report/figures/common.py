@@ -30,10 +30,6 @@ def epsilons_of(results: Results) -> list[float]:
     return sorted({key.epsilon for key in results if not math.isinf(key.epsilon)})
 
 
-def number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def curve(grid: Grid, column: str, scale: float, label: str = "", look: str = "") -> Series | None:
     """A column of the metrics of a grid's best point: mean over the seeds that got as far, and their range."""
     if grid.best is None:

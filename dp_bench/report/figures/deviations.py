@@ -9,7 +9,7 @@ from dp_bench.report.analysis.shown_strategies import private_strategies
 from dp_bench.report.chart import FAR, Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
-from dp_bench.report.figures.common import number
+from dp_bench.report.load.results import number
 
 
 @shown("Scorecard", 20)

@@ -7,8 +7,8 @@ from dp_bench.report.analysis.shown_strategies import PUBLISHED, of
 from dp_bench.report.chart import Chart, HeatMap, Panel
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
-from dp_bench.report.figures.common import number, several
-from dp_bench.report.load.results import Grid, Point, Results
+from dp_bench.report.figures.common import several
+from dp_bench.report.load.results import Grid, Point, Results, number
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 

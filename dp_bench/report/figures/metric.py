@@ -9,8 +9,8 @@ from dp_bench.report.analysis.shown_strategies import of, private_strategies, wi
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
-from dp_bench.report.figures.common import diverged_words, number
-from dp_bench.report.load.results import Results
+from dp_bench.report.figures.common import diverged_words
+from dp_bench.report.load.results import Results, number
 from dp_bench.tasks import TASKS
 
 

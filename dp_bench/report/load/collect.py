@@ -10,10 +10,9 @@ from typing import Any
 
 from dp_bench.errors import DamagedFile, UserError, did_you_mean, invalid
 from dp_bench.experiment.archive import Skipped, profiles_in, read_archive, walk
+from dp_bench.experiment.folder_names import is_secure, part
 from dp_bench.experiment.record import RunRecord, Stored, record_of
-from dp_bench.experiment.spec import part
 from dp_bench.experiment.store import SPENDS_AGAIN, read_stored
-from dp_bench.experiment.variants import is_secure
 from dp_bench.files.from_json import FOREIGN
 from dp_bench.report.analysis.trade_offs import TradeOff, trade_off_in
 from dp_bench.report.load.recount import believed

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from dp_bench.experiment import variants
+from dp_bench.experiment import folder_names
 from dp_bench.experiment.record import RunRecord
 from dp_bench.paper.readings import Reading
 from dp_bench.report.load.results import Results, most_seeds, results
@@ -10,7 +10,7 @@ from dp_bench.report.load.results import Results, most_seeds, results
 
 def reading(variant: str) -> Reading:
     """The choices of a variant that do not name the data."""
-    return frozenset(variants.reading(variant))
+    return frozenset(folder_names.reading(variant))
 
 
 def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
@@ -26,4 +26,4 @@ def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
 
 def _closest_to_the_paper(runs: Iterable[RunRecord], dataset: str) -> str:
     found = {run.spec.variant for run in runs if run.spec.dataset.name == dataset}
-    return min(found, key=lambda variant: (not variants.is_emulated(variant), variant))
+    return min(found, key=lambda variant: (not folder_names.is_emulated(variant), variant))

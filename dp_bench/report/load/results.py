@@ -133,7 +133,7 @@ class Grid:
 
     @property
     def synthetic(self) -> bool:
-        return is_synthetic(self.spec)
+        return self.spec.source.synthetic
 
     @property
     def planned(self) -> int:
@@ -172,7 +172,7 @@ class Grid:
         converged = [point for point in self.points if point.converged]
         best = None
         for point in [point for point in converged if not point.without_value] or converged:
-            if best is None or TASKS[self.key.dataset].better(_mean(point), _mean(best)):
+            if best is None or TASKS[self.key.dataset].better(number(point.mean()), number(best.mean())):
                 best = point
         return best
 
@@ -212,14 +212,10 @@ def most_seeds(runs: Iterable[RunRecord]) -> int:
     return max(Counter(run.spec.grid_folder / run.spec.point for run in runs).values())
 
 
-def is_synthetic(spec: RunSpec) -> bool:
-    return spec.source.kind == "stand-in"
-
-
 def key_of(run: RunRecord) -> Key:
     return Key(run.spec.dataset.name, run.spec.strategy, run.spec.grid.k, run.spec.epsilon)
 
 
-def _mean(point: Point) -> float:
-    mean = point.mean()
-    return math.nan if mean is None else mean
+def number(value: float | None) -> float:
+    """NaN for a value that is not there."""
+    return math.nan if value is None else value

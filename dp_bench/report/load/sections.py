@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dp_bench.experiment.folder_names import DEFAULT, without_private_choices
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.variants import DEFAULT, without_private_choices
 from dp_bench.privacy.allocators import COMPOSITION
-from dp_bench.report.load.results import Results, is_synthetic, most_seeds, results
+from dp_bench.report.load.results import Results, most_seeds, results
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Se
         for variant in compared:
             if variant != main.get(dataset):
                 rest.setdefault(variant, {})[dataset] = variant
-    synthetic = {name for name, mine in by_dataset.items() if all(is_synthetic(run.spec) for run in mine)}
+    synthetic = {name for name, mine in by_dataset.items() if all(run.spec.source.synthetic for run in mine)}
     if synthetic != set(main):
         for dataset in synthetic:
             variant = main.pop(dataset)
@@ -73,7 +73,7 @@ def _main(runs: Sequence[RunRecord], preferred: str | None) -> str:
     for wanted in (preferred, DEFAULT):
         if wanted in counts:
             return str(wanted)
-    found = [run for run in runs if not is_synthetic(run.spec)] or runs
+    found = [run for run in runs if not run.spec.source.synthetic] or runs
     whole = [run for run in found if run.spec.dataset.limit is None] or found
     counts = Counter(run.spec.variant for run in whole)
     real = Counter(run.spec.variant for run in whole if run.spec.accounted_rows == run.spec.source.train_rows)

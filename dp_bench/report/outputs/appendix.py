@@ -70,9 +70,7 @@ def _row(score: Score) -> tuple[str, str, str, str]:
     where = f"{names.dataset(cell.dataset)}{emulated}, {names.strategy(cell.strategy)}"
     claim = f"{where}, k = {cell.k}, ε = {names.epsilon(cell.epsilon)}"
     seeds = [run.spec.seed for run in point.runs]
-    expected = (
-        f"{_value(cell.dataset, score.mean, score.sd)}; published {theirs}: {score.verdict}{' (tuned)' * score.tuned}"
-    )
+    expected = f"{_value(cell.dataset, score.mean, score.sd)}; published {theirs}: {score.shown_verdict}"
     return claim, command("run", point.runs[0].spec, seeds), minutes, expected
 
 

@@ -8,7 +8,7 @@ from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
 from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import OPEN, Score
+from dp_bench.report.analysis.scorecard import Score
 from dp_bench.report.contents import Scope
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.load.results import Grid, Point
@@ -52,7 +52,7 @@ class Cell:
             "published": self._published(),
             "here": "" if best is None else _value(key.dataset, best.mean(), best.sd()),
             "in sd": self._deviations(),
-            "verdict": self.verdict + " (tuned)" * bool(self.score and self.score.tuned and self.verdict not in OPEN),
+            "verdict": self.score.shown_verdict if self.score else NOT_PUBLISHED,
             "seeds": "" if best is None else best.seeds_in_words,
             "points": f"{len(self.grid.points)}/{self.grid.planned}",
             "hyperparameters": "" if best is None else names.point(key.strategy, best.hyperparameters),

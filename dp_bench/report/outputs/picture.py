@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_bench.experiment.variants import DEFAULT
+from dp_bench.experiment.folder_names import DEFAULT
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report.chart import Chart
 from dp_bench.report.figures.metric import metric

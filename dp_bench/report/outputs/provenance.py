@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dp_bench.experiment.archive import Skipped
+from dp_bench.experiment.folder_names import departures
 from dp_bench.experiment.record import RunRecord
-from dp_bench.experiment.variants import departures
 from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.epsilon_notes import no_guarantees

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench.errors import invalid
-from dp_bench.experiment.variants import reading
+from dp_bench.experiment.folder_names import reading
 from dp_bench.files.atomic import write_atomically
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
@@ -99,7 +99,7 @@ def _row(members: list[Score]) -> tuple[Any, ...]:
         f"{exact(cell.epsilon)}",
         _value(cell.dataset, cell.mean, cell.sd),
         _value(cell.dataset, score.mean, score.sd),
-        score.verdict + " (tuned)" * score.tuned,
+        score.shown_verdict,
         score.point.seeds_in_words if score.point else str(score.grid.seeds),
         f"{len(members)}: {', '.join(counts)}",
     )

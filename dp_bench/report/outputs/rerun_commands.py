@@ -44,7 +44,7 @@ def _again(grid: Grid, point: Point, seeds: Sequence[int]) -> str:
 
 def _secret(grid: Grid) -> bool:
     """Whether its noise cannot be drawn again."""
-    return grid.private and grid.spec.seeding == "secure"
+    return grid.private and grid.spec.secure
 
 
 def short(commit: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import BETTER, NOT_RUN, REPRODUCED, WORSE, Score, scorecard
+from dp_bench.report.analysis.scorecard import BETTER, REPRODUCED, WORSE, Score, scorecard
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.readings import results_of
@@ -62,8 +62,7 @@ def _row(sound: Score, probable: Score) -> tuple[Any, ...]:
 
 
 def _cells(score: Score) -> tuple[Any, ...]:
-    tuned = " (tuned)" * (score.tuned and score.verdict != NOT_RUN)
-    return _pair(score.cell.dataset, score.mean, score.sd), score.deviations, score.verdict + tuned
+    return _pair(score.cell.dataset, score.mean, score.sd), score.deviations, score.shown_verdict
 
 
 def _pair(dataset: str, mean: float | None, sd: float | None) -> tuple[float | None, float | None] | None:

@@ -125,7 +125,7 @@ def _row(score: Score) -> tuple[Any, ...]:
         f"{len(grid.points)}/{grid.planned}" if grid else "",
         printed(cell.dataset, score.gain),
         score.deviations,
-        score.verdict + " (tuned)" * (score.tuned and score.verdict not in OPEN),
+        score.shown_verdict,
         cell.note if STRATEGIES[cell.strategy].private and "starred" not in cell.note else "",
     )
 
