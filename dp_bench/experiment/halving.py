@@ -47,7 +47,7 @@ class HalvedGrid:
             below = self.members(rung - 1)
             if below is None:
                 return None
-            results = {name: [folder.rung(rung - 1) for folder in self.folders[name]] for name in below}
+            results = {name: [self._at_end_of(rung - 1, folder) for folder in self.folders[name]] for name in below}
             found = {name: [r for r in each if r is not None] for name, each in results.items()}
             if any(len(found[name]) < len(each) for name, each in results.items()):
                 return None
@@ -55,6 +55,14 @@ class HalvedGrid:
             best_first = sorted(below, key=lambda name: (*self._rank(found[name]), order[name]))
             self._members[rung] = best_first[: self.rungs[rung].candidates]
         return self._members[rung]
+
+    def _at_end_of(self, rung: int, folder: RunFolder) -> RunResult | None:
+        """What a run had reached at the end of a rung; of one that was dropped there its result says it too, as in a
+        store that was made from an archive."""
+        if (reached := folder.rung(rung)) is not None:
+            return reached
+        result = folder.result()
+        return result if result is not None and result.steps_charged == self.rungs[rung].step else None
 
     def _rank(self, seeds: list[RunResult]) -> tuple[bool, float]:
         """Ascending from the best; a candidate of which a seed diverged after all that did not."""
@@ -77,7 +85,7 @@ class HalvedGrid:
     def reached(self, point: str, rung: int) -> bool:
         """Whether every seed of a candidate is trained to the end of a rung."""
         last = rung == len(self.rungs) - 1
-        return all(f.result() is not None if last else f.rung(rung) is not None for f in self.folders[point])
+        return all((f.result() if last else self._at_end_of(rung, f)) is not None for f in self.folders[point])
 
     def finish_dropped(self) -> None:
         """Give every run of a candidate that does not continue its result, and take its checkpoint away."""

@@ -109,7 +109,7 @@ def _as_before(key: str, name: Any, siblings: Mapping[Any, Any]) -> str:
     """The value that the key has without the override, as an example."""
     if not isinstance(siblings, DictConfig) or name not in siblings or OmegaConf.is_missing(siblings, name):
         return "correct it"
-    value = siblings[name]
+    value = siblings[name] if siblings[name] is not None else "null"
     plain = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
     if isinstance(plain, dict):
         return f"set its keys, as in {key}.{next(iter(plain), 'KEY')}=VALUE"

@@ -19,9 +19,13 @@ _LITERALS = ("null", "true", "false", "inf", "nan")
 
 
 def command(verb: str, spec: RunSpec, seeds: Sequence[int]) -> str:
-    """For a shell: `dp-bench run dataset=mnist ... 'seeds=[0,1]'`. Of a selection's winner: its whole search."""
-    words = overrides(spec)
-    if spec.winner_only:
+    """For a shell: `dp-bench run dataset=mnist ... 'seeds=[0,1]'`.
+
+    Of a selection's winner its whole search, and of a halved grid all of it: which candidates continue is decided among
+    all, over the seeds that they are ranked by.
+    """
+    words, seeds = overrides(spec), spec.ranked_seeds or seeds
+    if spec.winner_only or spec.ranked_seeds:
         points = tuple(f"strategy.{name}=" for name in spec.swept)
         words = ["-m", *(word for word in words if not word.startswith(points))]
     return shlex.join(["dp-bench", verb, *words, f"seeds={_value(list(seeds))}"])

@@ -140,6 +140,14 @@ class SelectedGrid:
         for parent in place.parents:
             system.set_time(self._root / parent, day)
 
+    def round_times(self) -> None:
+        """Of a search that is done: a process that was killed just after the release left the time of its end."""
+        winner = self.winner()
+        outcome = self.folder / RELEASED_NOTHING if winner is None else winner.spec.folder
+        for parent in outcome.parents:
+            changed = int((self._root / parent).stat().st_mtime)
+            system.set_time(self._root / parent, changed // _DAY * _DAY)
+
 
 def read_nothing(root: Path, folder: str) -> Stored:
     """A search that released nothing, as what it spent: as if its first candidate had begun."""

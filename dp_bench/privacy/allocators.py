@@ -61,6 +61,11 @@ def steps_of(rungs: Sequence[Rung]) -> int:
     return sum(rung.candidates * (rung.step - start) for rung, start in zip(rungs, starts, strict=False))
 
 
+def schedule_in_words(rungs: Sequence[Rung]) -> str:
+    """25 to step 150, 8 to step 400, 3 to step 1,172"""
+    return ", ".join(f"{rung.candidates} to step {rung.step:,}" for rung in rungs)
+
+
 def _is_counted(allocator: str, by: Accountant) -> bool:
     """Composition takes any accountant, even one that proves nothing: the paper used one."""
     return {COMPOSITION: True, HALVING: by.proven, SELECTION: by.proven and by.counts_selection}[allocator]

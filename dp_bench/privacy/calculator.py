@@ -14,10 +14,10 @@ from dp_bench.files.cached import cached
 from dp_bench.privacy.accountants import ACCOUNTANTS, RDP
 from dp_bench.privacy.accounting import Sampling, rounded_up
 from dp_bench.privacy.allocation import Allocation, Budget
-from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, steps_of
+from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, schedule_in_words, steps_of
 from dp_bench.privacy.calibration import allocate, calculation, epsilon_by
 from dp_bench.privacy.lower_bound import is_possible
-from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
+from dp_bench.privacy.selection import DISTRIBUTIONS, MOST_TRIALS, Trials
 
 ASKED = tuple(name for name, known in ACCOUNTANTS.items() if known.proven and known.light)
 _WIDTH = 110
@@ -75,6 +75,8 @@ def ways(question: Question) -> list[Way]:
     rungs = rungs_of(question.candidates, question.steps, question.evaluate_every)
     found += [Way(HALVING, name, rungs) for name in question.accountants]
     mean = question.candidates if question.mean is None else question.mean
+    if question.mean is None and mean > MOST_TRIALS:
+        return found
     able = [name for name in question.accountants if ACCOUNTANTS[name].counts_selection]
     return found + [Way(SELECTION, who, trials=Trials(name, mean)) for who in able for name in DISTRIBUTIONS]
 
@@ -115,7 +117,7 @@ def _numbers(question: Question, chosen: Sequence[Way]) -> Iterator[tuple[str, f
         alone = _spent(question, Way(COMPOSITION, way.accountant), candidates=1)
         ratio = spent.noise_multiplier / alone.noise_multiplier
         if question.epsilon is None:
-            ratio = spent.epsilon_grid / spent.epsilon_run if spent.epsilon_run < math.inf else math.nan
+            ratio = spent.epsilon_grid / spent.epsilon_run if 0 < spent.epsilon_run < math.inf else math.nan
         for name, value in {
             "nu": spent.noise_multiplier,
             "search": spent.epsilon_grid,
@@ -158,22 +160,27 @@ def recommendation(question: Question, rows: Sequence[Row]) -> str:
     best = min((row for row in rows if row.released == EVERYTHING), key=price)
     if question.candidates == 1:
         return f"Take {best.accountant}: one candidate is not a search, so every allocator costs the same."
+    if price(best) == math.inf:
+        return "No epsilon can be counted: there is too little noise for these steps at this delta."
+    if price(best) == 0:
+        return "There is nothing to choose: with so much noise every allocator costs an epsilon of 0."
     what = "epsilon" if question.epsilon is None else "noise"
     single = f"{best.over_single:.2f} times the {what} of a single run"
     composed = next(row for row in rows if row.allocator == COMPOSITION and row.accountant == best.accountant)
-    if price(best) == price(composed):
-        return (
-            f"Take composition, counted by {best.accountant}: {question.candidates} candidates of {question.steps} "
-            f"steps leave nothing to halve; {single}, and everything may be released."
-        )
     rungs = rungs_of(question.candidates, question.steps, question.evaluate_every)
-    schedule = ", ".join(f"{rung.candidates} to step {rung.step:,}" for rung in rungs)
-    words = (
-        f"Take {best.allocator}, counted by {best.accountant}: {single}, where composition needs "
-        f"{composed.over_single:.2f}; every candidate is tried, in {best.runs_worth:.1f} runs' worth of training "
-        f"({schedule}), and everything may be released. A candidate that learns slowly may be dropped early, and the "
-        "choice relies on a public test set."
-    )
+    if price(best) == price(composed):
+        words = (
+            f"Take composition, counted by {best.accountant}: {question.candidates} candidates of {question.steps} "
+            f"steps, evaluated every {question.evaluate_every}, leave nothing to halve; {single}, and everything may "
+            "be released."
+        )
+    else:
+        words = (
+            f"Take {best.allocator}, counted by {best.accountant}: {single}, where composition needs "
+            f"{composed.over_single:.2f}; every candidate is tried, in {best.runs_worth:.1f} runs' worth of training "
+            f"({schedule_in_words(rungs)}), and everything may be released. A candidate that learns slowly may be "
+            "dropped early, and the choice relies on a public test set."
+        )
     cheapest = min((row for row in rows if row.released == WINNER), key=price, default=best)
     if price(cheapest) < price(best):
         words += (

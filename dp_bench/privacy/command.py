@@ -13,6 +13,7 @@ from dp_bench.privacy.accounting import Sampling
 from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.calculator import ASKED, Question, lines, recommendation, table
 from dp_bench.privacy.calibration import warnings_for
+from dp_bench.privacy.selection import GEOMETRIC, Trials
 
 _EXAMPLES = """\
 examples:
@@ -31,6 +32,8 @@ _OPTIONS = {
     "privacy.delta": "--delta",
     "train.batch_size": "--batch-size",
     "privacy.selection.mean": "--mean",
+    "privacy.accountant": "--accountants",
+    "train.epochs": "--steps",
 }
 
 
@@ -41,17 +44,20 @@ def main(argv: Sequence[str]) -> int:
         rows = table(question)
     except UserError as error:
         key, _, rest = str(error).partition(": ")
+        rest = rest.replace("privacy.accountant=", "--accountants ")
         raise UserError(f"{_OPTIONS.get(key, key)}: {rest}") from None
+    warnings = warnings_for(Budget(1.0, question.delta, RDP), question.sampling)
     if options.json:
         found = {
             "question": asdict(question),
             "allocators": [asdict(row) for row in rows],
             "recommendation": recommendation(question, rows),
+            "warnings": warnings,
         }
         print(json.dumps(_finite(found), indent=1))
         return 0
     print("\n".join(lines(question, rows)))
-    for text in warnings_for(Budget(1.0, question.delta, RDP), question.sampling):
+    for text in warnings:
         print(f"warning: {text}")
     return 0
 
@@ -92,10 +98,12 @@ def _question(options: argparse.Namespace) -> Question:
         raise invalid("--epsilon", "a positive number", options.epsilon, "set it, for example, to 3")
     if not 0 < options.delta < 1:
         raise invalid("--delta", "a number between 0 and 1", options.delta, "set it, for example, to 1e-5")
-    accountants = tuple(options.accountants.split(","))
+    accountants = tuple(dict.fromkeys(options.accountants.split(",")))
     for name in accountants:
         if name not in ASKED:
             raise unknown("--accountants", name, ASKED)
+    if options.mean is not None:
+        Trials(GEOMETRIC, options.mean)  # refuses what cannot be expected
     sampling = Sampling(options.batch_size, options.rows)
     steps = options.steps or round(options.epochs * options.rows / options.batch_size)
     if steps < 1:

@@ -89,7 +89,7 @@ def _cdf(losses: Array, nu: float, rate: float) -> Array:
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         x = nu**2 * np.log((np.expm1(losses) + rate) / rate) + 0.5
-    x = np.where(np.expm1(losses) + rate > 0, x, -np.inf)
+        x = np.where(np.expm1(losses) + rate > 0, x, -np.inf)
     return np.asarray((1 - rate) * ndtr(x / nu) + rate * ndtr((x - 1) / nu))
 
 

@@ -35,7 +35,7 @@ from dp_bench.privacy.noise_tail import ideal_delta, uncovered
 GEOMETRIC, LOGARITHMIC, POISSON_NUMBER = "geometric", "logarithmic", "poisson"
 DISTRIBUTIONS = (LOGARITHMIC, GEOMETRIC, POISSON_NUMBER)
 _SHAPES = {LOGARITHMIC: 0.0, GEOMETRIC: 1.0, POISSON_NUMBER: math.inf}  # as dp_accounting calls them
-_MOST_TRIALS = 1e6
+MOST_TRIALS = 1e6
 _BITS = 128  # of randomness for one K
 _DIGITS = Context(prec=60)  # of its probabilities: what they round off is below the last of these bits
 
@@ -50,8 +50,8 @@ class Trials:
     def __post_init__(self) -> None:
         if self.distribution not in DISTRIBUTIONS:
             raise unknown("privacy.selection.distribution", self.distribution, DISTRIBUTIONS)
-        if not 1 < self.mean <= _MOST_TRIALS:
-            expected = f"the expected number of trials, above 1 and at most {_MOST_TRIALS:g}"
+        if not 1 < self.mean <= MOST_TRIALS:
+            expected = f"the expected number of trials, above 1 and at most {MOST_TRIALS:g}"
             raise invalid("privacy.selection.mean", expected, self.mean, "set it, for example, to the candidates")
 
     @property

@@ -24,6 +24,10 @@ from dp_bench.tasks import TASKS
 Launch = Callable[..., Sequence[JobReturn]]
 TRIES = 3  # of a job whose process dies
 _SECONDS_BETWEEN_LOOKS = 2.0
+_STUCK = (
+    "{}: expected the rung of every candidate that went further, got runs without their rung*.json; put these files "
+    "back, or choose another runs=FOLDER"
+)
 
 
 def check_grids(planned: Sequence[Job]) -> None:
@@ -71,6 +75,10 @@ def _launch_all(planned: Sequence[Job], launch: Launch) -> dict[Job, str]:
         while todo := _todo(planned, grids, failures):
             # The longest first: at the end no core is idle while another has hours to go.
             failures |= _carry_out(sorted(todo, key=_length, reverse=True), launch, lambda job: todo[job]())
+    for key in grids:
+        left = [job for job in planned if _grid_of(job) == key and job not in failures and not _is_done(job)]
+        if left and not any(_grid_of(job) == key for job in failures):
+            failures[left[0]] = _STUCK.format(left[0].root / left[0].runs[0].grid_folder)
     return failures
 
 

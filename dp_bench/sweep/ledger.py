@@ -9,6 +9,7 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy import totals
 from dp_bench.privacy.accountants import FIXED_SIZE, POISSON
 from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
+from dp_bench.privacy.allocators import schedule_in_words
 from dp_bench.privacy.calibration import Allocation, epsilon_by, seeds_charged, warnings_for
 from dp_bench.privacy.guarantee import POOL, guarantee
 from dp_bench.privacy.query import split_words
@@ -83,10 +84,9 @@ def _schedules(planned: Sequence[Job]) -> list[str]:
         allocation = jobs[0].runs[0].allocation
         if allocation is None or not allocation.rungs:
             continue
-        rungs = ", ".join(f"{rung.candidates} to step {rung.step}" for rung in allocation.rungs)
         lines.append(
-            f"{name}: halving trains {rungs}: {allocation.compositions} steps, {allocation.runs_worth:.1f} runs' worth "
-            f"instead of {allocation.candidates}."
+            f"{name}: halving trains {schedule_in_words(allocation.rungs)}: {allocation.compositions:,} steps, "
+            f"{allocation.runs_worth:.1f} runs' worth instead of {allocation.candidates}."
         )
     if lines:
         lines.append(

@@ -37,6 +37,7 @@ def _search(name: str, grid: SelectedGrid, keep: str) -> None:
                 from dp_bench.training.selection import search
 
                 search(grid, keep)
+        grid.round_times()
         _say(f"{name}: {outcome(grid)}")
 
 

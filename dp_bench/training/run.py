@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dp_bench.data.tensors import Dataset
-from dp_bench.errors import invalid
+from dp_bench.errors import DamagedFile, invalid
 from dp_bench.experiment.record import Evaluation, RunResult, UsedData
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder, metrics_digest
@@ -53,6 +53,8 @@ def run(
             return None
         folder.check_spec()
         result = folder.result()
+        if result is None:
+            _refuse_a_second_release(folder)
         if result is None and stop is not None:
             if (reached := folder.rung(stop)) is not None:
                 return reached
@@ -64,6 +66,14 @@ def run(
             folder.finish(result)
         folder.drop_checkpoint()
         return result
+
+
+def _refuse_a_second_release(folder: RunFolder) -> None:
+    """A rung that was reached is released: candidates were ranked by it. Without its checkpoint it would be trained
+    again with other noise."""
+    if folder.spec.secure and folder.rungs_reached() and folder.checkpoint() is None:
+        expected, got = "the checkpoint of a run that has reached a rung", "none: starting over spends the budget again"
+        raise invalid(str(folder.path), expected, got, "put it back, or choose another runs=FOLDER", DamagedFile)
 
 
 def run_trial(spec: RunSpec, folder: Folder, dataset: Dataset, keep: str) -> RunResult:

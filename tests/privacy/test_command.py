@@ -70,7 +70,33 @@ def test_what_cannot_be_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> N
     assert row["epsilon"] is None
 
 
+@pytest.mark.parametrize(("noise", "advice"), [("1e8", "nothing to choose"), ("0.05", "No epsilon can be")])
+@pytest.mark.slow(reason="calibrates noise")
+def test_noise_at_the_ends(noise: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, "--candidates", "5", "--noise-multiplier", noise)
+    assert advice in found["recommendation"]
+    assert found["allocators"][0]["epsilon"] == (0.0 if noise == "1e8" else None)
+
+
+@pytest.mark.slow(reason="calibrates noise")
+def test_a_schedule_without_rungs_between_names_the_evaluations(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, "--candidates", "5", "--epsilon", "3", "--evaluate-every", "2000")
+    assert "evaluated every 2000, leave nothing to halve" in found["recommendation"]
+    assert "If only the winner has to leave, selection" in found["recommendation"]
+
+
+def test_an_accountant_is_asked_once_and_warnings_are_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, "--candidates", "1", "--epsilon", "3", "--accountants", "rdp,rdp", "--delta", "1e-4")
+    assert [row["accountant"] for row in found["allocators"]] == ["rdp"]
+    assert found["warnings"][0].startswith("delta = 0.0001 is not below 1/N")
+
+
 MISTAKES = {
+    "trials not a number": (["--candidates", "1", "--epsilon", "3", "--mean", "nan"], "--mean: expected"),
+    "epsilon too large for pld": (
+        ["--candidates", "5", "--epsilon", "60", "--accountants", "pld"],
+        "use --accountants rdp",
+    ),
     "no budget": (["--candidates", "5"], "--epsilon"),
     "two budgets": (["--candidates", "5", "--epsilon", "3", "--noise-multiplier", "1"], "--noise-multiplier"),
     "negative epsilon": (["--candidates", "5", "--epsilon", "-1"], "--epsilon: expected a positive number, got -1"),

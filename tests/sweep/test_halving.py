@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import shlex
 import shutil
 import signal
 import time
@@ -16,8 +17,10 @@ from running import a_result, contents, smoke
 import dp_bench.sweep.launch
 import dp_bench.training.run
 from dp_bench.cli import main
+from dp_bench.errors import DamagedFile
 from dp_bench.experiment.halving import HalvedGrid
 from dp_bench.experiment.record import Evaluation, RunResult
+from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.allocators import Rung
@@ -228,6 +231,50 @@ def test_a_finished_grid_is_finished_without_its_rungs_files(undisturbed: Path, 
         file.unlink()
     monkeypatch.setattr(dp_bench.training.run, "_train", None)
     assert sweep(tmp_path) == 0
+
+
+@pytest.mark.slow(reason="trains small models in a sweep")
+def test_a_half_done_grid_from_an_archive_goes_on(undisturbed: Path, tmp_path: Path) -> None:
+    """It has the results of the dropped, no rungs, and nothing of the others."""
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    for run in collect(tmp_path, "smoke").runs:
+        if run.status != "stopped":
+            shutil.rmtree(tmp_path / run.folder)
+    for file in tmp_path.rglob("rung*.json"):
+        file.unlink()
+    assert sweep(tmp_path) == 0
+
+    def results(root: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("result.json")}
+
+    assert results(tmp_path) == results(undisturbed)
+
+
+@pytest.mark.slow(reason="trains small models in a sweep")
+def test_a_grid_that_cannot_go_on_fails(undisturbed: Path, tmp_path: Path, capsys) -> None:
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    first, second, *_ = (run for run in collect(tmp_path, "smoke").runs if run.status == "finished")
+    (tmp_path / first.folder / "rung0.json").unlink()
+    (tmp_path / second.folder / "result.json").unlink()
+    assert sweep(tmp_path) == 1
+    assert "got runs without their rung*.json; put these files back" in capsys.readouterr().err
+
+
+def test_a_secret_rung_is_never_trained_again(tmp_path: Path) -> None:
+    """It was released when candidates were ranked by it: other noise for it would be a second release."""
+    spec = a_run("seed=secure")
+    folder = RunFolder(tmp_path, spec)
+    folder.path.mkdir(parents=True)
+    folder.write_rung(0, a_result(spec, "stopped", 0.5, step=2))
+    with pytest.raises(DamagedFile, match="got none: starting over spends the budget again"):
+        dp_bench.training.run.run(spec, tmp_path, None, lambda step, row: None, rung=1)
+
+
+def test_its_command_is_that_of_the_whole_grid() -> None:
+    words = shlex.split(command("run", a_run(), [0]))
+    assert words[:3] == ["dp-bench", "run", "-m"]
+    assert not any(word.startswith(("strategy.lr=", "strategy.clip=")) for word in words)
+    assert words[-1] == f"seeds={list(a_run().ranked_seeds)}".replace(" ", "")
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import dp_accounting as dpa
 import pytest
@@ -81,7 +81,12 @@ def test_one_winner_is_kept_and_read(tmp_path: Path, draws, trained: list[str], 
     assert run.result.epsilon_grid == pytest.approx(run.spec.allocation.epsilon_grid)
     before = contents(tmp_path)
     capsys.readouterr()
+    # As if it had been killed just after the release: the folders above it say when that was.
+    above = [tmp_path / parent for parent in PurePosixPath(run.folder).parents]
+    for folder in above:
+        os.utime(folder)
     assert sweep(tmp_path) == 0  # a finished search is not repeated
+    assert all(folder.stat().st_mtime % 86400 == 0 for folder in above)
     assert len(trained) == 5
     assert contents(tmp_path) == before
     assert "the winner, all that may be released, is in" in capsys.readouterr().err

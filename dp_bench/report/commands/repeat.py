@@ -36,7 +36,8 @@ def same_bits(stored: Iterable[RunRecord]) -> str:
     """The answer in one line: yes, or no and why."""
     from dp_bench.training.trainer import ARITHMETIC  # torch, which no other part of the report needs
 
-    found = [run for run in stored if run.result is not None and run.spec.seeding == "named"]
+    # Of a halved grid no run can be repeated by itself.
+    found = [run for run in stored if run.result and not run.spec.secure and not run.spec.ranked_seeds]
     today = [run for run in found if run.provenance.arithmetic == ARITHMETIC]
     if not today:
         numbers = sorted({run.provenance.arithmetic for run in found})

@@ -7,33 +7,32 @@ from dp_bench.privacy.accounting import exact
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
 from dp_bench.privacy.calibration import allocate
-from dp_bench.privacy.selection import Trials
+from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
 from dp_bench.report import names
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.privacy_page import Account
 
-_CANDIDATES = (5, 25, 81)
-_SELECTED = ("logarithmic", "geometric")
+_CANDIDATES = (5, 9, 25, 49, 81)  # the paper's grids with one and two axes
 
 
-@shown("Privacy", 25)
+@shown("Privacy", 25, main_only=True)
 def allocators(accounts: Sequence[Account], dataset: str) -> Chart | None:
-    """ν against the number of candidates, one line per allocator; for data sets with grids that were halved."""
-    mine = [a for a in accounts if a.grid.key.dataset == dataset and a.allocation.rungs and a.private]
+    """ν against the number of candidates, one line per allocator, at the smallest budget of a private grid."""
+    mine = [a for a in accounts if a.grid.key.dataset == dataset and a.private]
     if not mine:
         return None
     account = min(mine, key=lambda account: account.grid.key.epsilon)
     allocation, every = account.allocation, account.grid.spec.train.evaluate_every
     budget = Budget(allocation.budget.epsilon, allocation.budget.delta, RDP)
     lines: dict[str, list[Allocation]] = {
-        name: [] for name in (COMPOSITION, HALVING, *(f"{SELECTION}, {name}" for name in _SELECTED))
+        name: [] for name in (COMPOSITION, HALVING, *(f"{SELECTION}, {name}" for name in DISTRIBUTIONS))
     }
     for n in _CANDIDATES:
         size = (budget, allocation.sampling, n, allocation.steps)
         lines[COMPOSITION].append(allocate(*size))
         lines[HALVING].append(allocate(*size, rungs_of(n, allocation.steps, every)))
-        for name in _SELECTED:
+        for name in DISTRIBUTIONS:
             lines[f"{SELECTION}, {name}"].append(allocate(*size, trials=Trials(name, n)))
     series = [
         Series(name, tuple(map(float, _CANDIDATES)), _multipliers(found), look=f"epsilon{i}", named_at_end=True)

@@ -7,6 +7,7 @@ from typing import Any
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.rerun_command import command
 from dp_bench.privacy.accounting import exact, rounded_up
+from dp_bench.privacy.allocators import schedule_in_words
 from dp_bench.report import names
 from dp_bench.report.analysis.scorecard import Score
 from dp_bench.report.contents import Scope
@@ -94,8 +95,11 @@ def ledger_line(grid: Grid) -> str:
     if allocation is None:
         return "Nothing here is private."
     budget, sampling = allocation.budget, allocation.sampling
+    trained = f"of {names.plural(allocation.steps, 'step')}"
+    if allocation.rungs:
+        trained = f"by halving, {schedule_in_words(allocation.rungs)}"
     return (
-        f"{names.plural(allocation.candidates, 'candidate')} of {names.plural(allocation.steps, 'step')}, "
+        f"{names.plural(allocation.candidates, 'candidate')} {trained}, "
         f"q = {sampling.batch_size:,}/{sampling.dataset_size:,}, δ = {exact(budget.delta)}, {budget.accountant}: "
         f"ν = {allocation.noise_multiplier:.5g}, ε of the grid {rounded_up(allocation.epsilon_grid)}, "
         f"of one run alone {rounded_up(allocation.epsilon_run)}. {budget_words([grid])}"
