@@ -15,8 +15,9 @@ from job import DATASETS, Job, spec_for
 from options import parser, positive
 
 from dp_bench.paper import published
-from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.calibration import Budget, allocate
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.allocation import Budget
+from dp_bench.privacy.calibration import allocate
 from dp_bench.privacy.query import Query
 from dp_bench.report.render.markdown import markdown
 from dp_bench.report.table import Column, Table

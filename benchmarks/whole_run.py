@@ -23,8 +23,9 @@ from options import positive
 from dp_bench.data.tensors import Dataset
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
-from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.calibration import Budget, allocate
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.allocation import Budget
+from dp_bench.privacy.calibration import allocate
 from dp_bench.sweep.step_times import synthetic
 from dp_bench.training.background import background_writer
 from dp_bench.training.checkpoint import save

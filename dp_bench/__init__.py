@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from dp_bench.mechanism.noise import release
     from dp_bench.mechanism.rng import rng
     from dp_bench.mechanism.sampling import poisson
-    from dp_bench.privacy.accounting import Sampling, epsilon
-    from dp_bench.privacy.calibration import Allocation, Budget, allocate
+    from dp_bench.privacy.accountants import Sampling
+    from dp_bench.privacy.accounting import epsilon
+    from dp_bench.privacy.allocation import Allocation, Budget
+    from dp_bench.privacy.calibration import allocate
     from dp_bench.privacy.query import Query, Released
     from dp_bench.report.load.frames import load_results, load_trajectories
     from dp_bench.strategies import STRATEGIES, Strategy
@@ -85,8 +87,10 @@ _MODULES = {
     "mechanism.noise": ("release",),
     "mechanism.rng": ("rng",),
     "mechanism.sampling": ("poisson",),
-    "privacy.accounting": ("Sampling", "epsilon"),
-    "privacy.calibration": ("Allocation", "Budget", "allocate"),
+    "privacy.accountants": ("Sampling",),
+    "privacy.accounting": ("epsilon",),
+    "privacy.allocation": ("Allocation", "Budget"),
+    "privacy.calibration": ("allocate",),
     "privacy.query": ("Query", "Released"),
     "report.load.frames": ("load_results", "load_trajectories"),
     "strategies": ("STRATEGIES", "Strategy"),

@@ -22,8 +22,10 @@ from pathlib import Path, PurePosixPath
 from dp_bench.errors import invalid
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.privacy.accounting import exact, proven, rounded_up
-from dp_bench.privacy.calibration import Allocation, total
+from dp_bench.privacy.accountants import proven
+from dp_bench.privacy.accounting import exact, rounded_up
+from dp_bench.privacy.allocation import Allocation
+from dp_bench.privacy.calibration import total
 from dp_bench.privacy.checks import LAST_BITS
 from dp_bench.strategies import STRATEGIES
 

@@ -8,9 +8,10 @@ from dp_bench.experiment import grid
 from dp_bench.experiment.config import Config, DatasetConfig, GridConfig, PrivacyConfig, task_options
 from dp_bench.experiment.folder_names import check_folder, variant
 from dp_bench.experiment.spec import Machine, RunSpec
-from dp_bench.privacy.accounting import Sampling
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
-from dp_bench.privacy.calibration import Budget, allocate
+from dp_bench.privacy.calibration import allocate
 from dp_bench.privacy.selection import Trials
 from dp_bench.strategies import STRATEGIES
 from dp_bench.strategies.ranges import declared_axes

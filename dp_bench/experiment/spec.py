@@ -23,8 +23,8 @@ from dp_bench.experiment.config import (
 )
 from dp_bench.files.checksummed import json_digest
 from dp_bench.files.from_json import from_plain
+from dp_bench.privacy.allocation import Allocation
 from dp_bench.privacy.allocators import COMPOSITION, SELECTION
-from dp_bench.privacy.calibration import Allocation
 from dp_bench.registry import Registry
 from dp_bench.strategies import STRATEGIES, Strategy
 from dp_bench.tasks import TASKS

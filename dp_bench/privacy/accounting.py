@@ -27,19 +27,16 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import NamedTuple
 
-from dp_bench.privacy.accountants import ACCOUNTANTS as ACCOUNTANTS
 from dp_bench.privacy.accountants import (
     RDP_ORDERS,
+    Sampling,
     SpentAfter,
     accountant_of,
     quiet_libraries,
     rdp_poisson_at,
     rdp_spent_after,
 )
-from dp_bench.privacy.accountants import Sampling as Sampling
-from dp_bench.privacy.accountants import proven as proven
 from dp_bench.privacy.conversion import smallest_epsilon
-from dp_bench.privacy.noise_tail import NOISE_TAIL as NOISE_TAIL
 from dp_bench.privacy.noise_tail import ideal_delta, uncovered
 from dp_bench.privacy.selection import Trials, leaving, selection_rdp, with_tail
 

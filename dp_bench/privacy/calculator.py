@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from dp_bench.files.cached import cached
-from dp_bench.privacy.accountants import ACCOUNTANTS, RDP
-from dp_bench.privacy.accounting import Sampling, rounded_up
+from dp_bench.privacy.accountants import ACCOUNTANTS, RDP, Sampling
+from dp_bench.privacy.accounting import rounded_up
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, Rung, rungs_of, schedule_in_words, steps_of
 from dp_bench.privacy.calibration import allocate, calculation, epsilon_by

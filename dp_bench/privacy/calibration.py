@@ -14,24 +14,13 @@ from collections.abc import Callable, Sequence
 
 from dp_bench.errors import invalid
 from dp_bench.files.cached import cached
-from dp_bench.privacy.accountants import RDP, accountant_of
-from dp_bench.privacy.accounting import (
-    ACCOUNTANTS,
-    NOISE_TAIL,
-    Part,
-    Sampling,
-    composed_epsilon,
-    epsilon,
-    exact,
-    proven,
-)
-from dp_bench.privacy.allocation import Allocation as Allocation
-from dp_bench.privacy.allocation import Budget as Budget
-from dp_bench.privacy.allocation import Spent as Spent
+from dp_bench.privacy.accountants import ACCOUNTANTS, RDP, Sampling, accountant_of, proven
+from dp_bench.privacy.accounting import Part, composed_epsilon, epsilon, exact
+from dp_bench.privacy.allocation import Allocation, Budget, Spent
 from dp_bench.privacy.allocators import Rung, check_accountant, steps_of
 from dp_bench.privacy.checks import plausible, spent_by, violation
 from dp_bench.privacy.multiplier_search import NotFound, smallest_multiplier
-from dp_bench.privacy.noise_tail import smallest_delta
+from dp_bench.privacy.noise_tail import NOISE_TAIL, smallest_delta
 from dp_bench.privacy.selection import Trials
 
 # Part of every cache key: raise it when any number changes. CONTRIBUTING.md lists the files that numbers depend on.

@@ -4,7 +4,8 @@ import functools
 
 from dp_bench.errors import UserError
 from dp_bench.files.atomic import cache_folder
-from dp_bench.privacy.accounting import epsilon, epsilon_curve, exact, proven, rounded_up
+from dp_bench.privacy.accountants import proven
+from dp_bench.privacy.accounting import epsilon, epsilon_curve, exact, rounded_up
 from dp_bench.privacy.allocation import Allocation
 from dp_bench.privacy.selection import selection_epsilon
 

@@ -8,8 +8,7 @@ from dataclasses import asdict
 
 from dp_bench.arguments import command_parser
 from dp_bench.errors import UserError, invalid, unknown
-from dp_bench.privacy.accountants import RDP
-from dp_bench.privacy.accounting import Sampling
+from dp_bench.privacy.accountants import RDP, Sampling
 from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.calculator import ASKED, Question, lines, recommendation, table
 from dp_bench.privacy.calibration import warnings_for

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from dp_bench.privacy.accounting import proven, rounded_up
-from dp_bench.privacy.calibration import Allocation, true_epsilon
+from dp_bench.privacy.accountants import proven
+from dp_bench.privacy.accounting import rounded_up
+from dp_bench.privacy.allocation import Allocation
+from dp_bench.privacy.calibration import true_epsilon
 
 EMULATED = "emulated: epsilon is the paper's setting, not a guarantee for this data"
 POOL = "pool for resampling: not private as a whole; its epsilon is that of one selection, never released together"

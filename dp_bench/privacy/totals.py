@@ -5,7 +5,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dp_bench.privacy.accounting import exact, rounded_up
-from dp_bench.privacy.calibration import Allocation, total
+from dp_bench.privacy.allocation import Allocation
+from dp_bench.privacy.calibration import total
 from dp_bench.privacy.guarantee import guarantee
 
 MEANING = (

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dp_bench.privacy.accounting import exact, rounded_up
-from dp_bench.privacy.calibration import Allocation, epsilon_by, true_epsilon
+from dp_bench.privacy.allocation import Allocation
+from dp_bench.privacy.calibration import epsilon_by, true_epsilon
 from dp_bench.privacy.guarantee import EMULATED, LAST_WITH_FLOAT32_SUMS, POOL, UNPROVEN, mark
 from dp_bench.report import names
 from dp_bench.report.load.results import Grid

@@ -7,8 +7,10 @@ from typing import Any
 
 from dp_bench.errors import UserError
 from dp_bench.files.cached import NotCached
-from dp_bench.privacy.accounting import ACCOUNTANTS, exact, proven, rounded_up
-from dp_bench.privacy.calibration import Allocation, Spent, epsilon_by, seeds_charged, true_epsilon, warnings_for
+from dp_bench.privacy.accountants import ACCOUNTANTS, proven
+from dp_bench.privacy.accounting import exact, rounded_up
+from dp_bench.privacy.allocation import Allocation, Spent
+from dp_bench.privacy.calibration import epsilon_by, seeds_charged, true_epsilon, warnings_for
 from dp_bench.privacy.query import split_words
 from dp_bench.report import names
 from dp_bench.report.load.results import Grid, Results

@@ -7,10 +7,11 @@ from dp_bench.experiment.plan import Job, by_grid
 from dp_bench.experiment.selected import SelectedGrid
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy import totals
-from dp_bench.privacy.accountants import FIXED_SIZE, POISSON
-from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
+from dp_bench.privacy.accountants import ACCOUNTANTS, FIXED_SIZE, POISSON
+from dp_bench.privacy.accounting import rounded_up
+from dp_bench.privacy.allocation import Allocation
 from dp_bench.privacy.allocators import schedule_in_words
-from dp_bench.privacy.calibration import Allocation, epsilon_by, seeds_charged, warnings_for
+from dp_bench.privacy.calibration import epsilon_by, seeds_charged, warnings_for
 from dp_bench.privacy.guarantee import POOL, guarantee
 from dp_bench.privacy.query import split_words
 from dp_bench.sweep import step_times as cost

@@ -12,7 +12,8 @@ from dp_bench.errors import UserError
 from dp_bench.experiment.plan import Job
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.privacy.accounting import Sampling, epsilon
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.accounting import epsilon
 from dp_bench.privacy.calibration import allocate, true_epsilon
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.report.build import build

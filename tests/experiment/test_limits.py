@@ -10,8 +10,10 @@ from dp_bench.experiment import grid
 from dp_bench.experiment.config import Config, DatasetConfig, strategy_schema
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.validation import check
-from dp_bench.privacy.accounting import Sampling, exact
-from dp_bench.privacy.calibration import Budget, allocate
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.accounting import exact
+from dp_bench.privacy.allocation import Budget
+from dp_bench.privacy.calibration import allocate
 
 
 def config(**changes: object) -> Config:

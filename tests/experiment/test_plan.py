@@ -22,9 +22,11 @@ from dp_bench.experiment.plan import Job
 from dp_bench.experiment.resolve import specs
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 from dp_bench.paper import published
-from dp_bench.privacy.accounting import Sampling, rounded_up
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.accounting import rounded_up
+from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import Rung
-from dp_bench.privacy.calibration import Allocation, Budget, allocate, epsilon_by, seeds_charged, total
+from dp_bench.privacy.calibration import allocate, epsilon_by, seeds_charged, total
 from dp_bench.privacy.selection import Trials
 from dp_bench.privacy.totals import MEANING
 from dp_bench.strategies import STRATEGIES

@@ -25,8 +25,8 @@ from dp_bench.experiment.record import Provenance, Stored, record_of
 from dp_bench.experiment.spec import Machine, RunSpec, digest_of
 from dp_bench.experiment.store import RunFolder, read_stored
 from dp_bench.files.checksummed import write_checksummed
-from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.calibration import Allocation, Budget
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.tasks import TASKS
 
 PACKAGE = Path(dp_bench.__file__).parent

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dp_bench.privacy.accounting import Sampling, epsilon
-from dp_bench.privacy.calibration import Budget, allocate
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.accounting import epsilon
+from dp_bench.privacy.allocation import Budget
+from dp_bench.privacy.calibration import allocate
 from dp_bench.strategies import STRATEGIES
 
 MNIST, STEPS, CANDIDATES = Sampling(512, 60_000), 1172, 7

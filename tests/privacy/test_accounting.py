@@ -16,21 +16,19 @@ from hypothesis import strategies as st
 
 from dp_bench.errors import UserError
 from dp_bench.privacy import accountants
-from dp_bench.privacy.accountants import RDP_ORDERS, quiet_libraries, rdp_poisson_at, rdp_spent_after
-from dp_bench.privacy.accounting import (
+from dp_bench.privacy.accountants import (
     ACCOUNTANTS,
-    NOISE_TAIL,
-    Part,
+    RDP_ORDERS,
     Sampling,
-    composed_epsilon,
-    epsilon,
-    epsilon_curve,
     proven,
-    rounded_up,
+    quiet_libraries,
+    rdp_poisson_at,
+    rdp_spent_after,
 )
+from dp_bench.privacy.accounting import Part, composed_epsilon, epsilon, epsilon_curve, rounded_up
 from dp_bench.privacy.conversion import smallest_epsilon
 from dp_bench.privacy.multiplier_search import smallest_multiplier
-from dp_bench.privacy.noise_tail import ideal_delta, smallest_delta, uncovered
+from dp_bench.privacy.noise_tail import NOISE_TAIL, ideal_delta, smallest_delta, uncovered
 
 MNIST, AG_NEWS = Sampling(512, 60_000), Sampling(512, 120_000)
 EVERY_50_STEPS = [*range(0, 1172, 50), 1172]

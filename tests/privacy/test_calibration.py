@@ -20,16 +20,10 @@ from dp_bench.files.cached import cached
 from dp_bench.files.checksummed import json_digest
 from dp_bench.privacy import calibration as calibration_module
 from dp_bench.privacy import checks as checks_module
-from dp_bench.privacy.accounting import Sampling, epsilon
-from dp_bench.privacy.calibration import (
-    Allocation,
-    Budget,
-    allocate,
-    epsilon_by,
-    seeds_charged,
-    total,
-    warnings_for,
-)
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.accounting import epsilon
+from dp_bench.privacy.allocation import Allocation, Budget
+from dp_bench.privacy.calibration import allocate, epsilon_by, seeds_charged, total, warnings_for
 from dp_bench.privacy.checks import check_allocation
 from dp_bench.privacy.multiplier_search import MULTIPLIER_DIGITS
 from dp_bench.privacy.noise_tail import uncovered
@@ -360,7 +354,7 @@ def test_two_processes_that_calibrate_the_same_grid_together_agree(cache):
     code = """
 import sys
 from dp_bench.privacy import calibration
-from dp_bench.privacy.accounting import Sampling
+from dp_bench.privacy.accountants import Sampling
 
 def calibrate(*_):
     print("calibrating", flush=True)
@@ -384,11 +378,10 @@ def test_a_warm_cache_needs_no_search_and_no_torch():
     charged = seeds_charged(expected, 5)
     code = """
 import sys
-from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.calibration import Budget, allocate, seeds_charged
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.allocation import Budget
+from dp_bench.privacy.calibration import allocate, seeds_charged
 from dp_bench.privacy import calibration
-from dp_bench.privacy.accounting import Sampling
-from dp_bench.privacy.calibration import Budget, allocate, seeds_charged
 calibration._smallest_multiplier = None
 allocation = allocate(Budget(2.0, 1e-5, "rdp"), Sampling(10, 1000), 3, 20)
 print(repr(allocation), seeds_charged(allocation, 5))

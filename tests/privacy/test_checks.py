@@ -8,7 +8,8 @@ import time
 import pytest
 
 from dp_bench.errors import UserError
-from dp_bench.privacy.accounting import Sampling, epsilon
+from dp_bench.privacy.accountants import Sampling
+from dp_bench.privacy.accounting import epsilon
 from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.checks import plausible, violation
 from dp_bench.privacy.lower_bound import is_possible

@@ -16,7 +16,8 @@ from report_helpers import PROVENANCE, synthetic_spec, write_run
 from dp_bench.experiment.spec import comparable
 from dp_bench.files.checksummed import json_digest, read_checksummed, write_checksummed
 from dp_bench.privacy import calibration
-from dp_bench.privacy.accounting import ACCOUNTANTS, Sampling, epsilon, rounded_up
+from dp_bench.privacy.accountants import ACCOUNTANTS, Sampling
+from dp_bench.privacy.accounting import epsilon, rounded_up
 from dp_bench.privacy.calibration import seeds_charged, total
 from dp_bench.report import privacy_page
 from dp_bench.report.build import build

@@ -11,7 +11,8 @@ from dp_bench.experiment.archive import archive, main
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.accounting import rounded_up
-from dp_bench.privacy.calibration import Allocation, total
+from dp_bench.privacy.allocation import Allocation
+from dp_bench.privacy.calibration import total
 from dp_bench.report.analysis.store_totals import total_table
 from dp_bench.report.load.collect import collect
 

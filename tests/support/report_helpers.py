@@ -21,8 +21,9 @@ from dp_bench.experiment.config import (
 from dp_bench.experiment.resolve import axes_of
 from dp_bench.experiment.spec import Machine, RunSpec
 from dp_bench.experiment.store import RunFolder
-from dp_bench.privacy.accounting import Sampling, proven
-from dp_bench.privacy.calibration import Allocation, Budget, allocate
+from dp_bench.privacy.accountants import Sampling, proven
+from dp_bench.privacy.allocation import Allocation, Budget
+from dp_bench.privacy.calibration import allocate
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 from dp_bench.training.run import _result

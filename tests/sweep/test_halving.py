@@ -234,7 +234,7 @@ def test_a_finished_grid_is_finished_without_its_rungs_files(undisturbed: Path, 
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
-def test_a_half_done_grid_from_an_archive_goes_on(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_half_done_grid_from_an_archive_resumes(undisturbed: Path, tmp_path: Path) -> None:
     """It has the results of the dropped, no rungs, and nothing of the others."""
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     for run in collect(tmp_path, "smoke").runs:

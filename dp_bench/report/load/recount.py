@@ -8,9 +8,11 @@ from dp_bench.experiment.record import RunRecord, RunResult, not_believed
 from dp_bench.experiment.resolve import axes_of, trials_of
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.files.checksummed import RUN_AGAIN
-from dp_bench.privacy.accounting import ACCOUNTANTS, rounded_up
+from dp_bench.privacy.accountants import ACCOUNTANTS
+from dp_bench.privacy.accounting import rounded_up
+from dp_bench.privacy.allocation import Allocation, Budget
 from dp_bench.privacy.allocators import HALVING, rungs_of
-from dp_bench.privacy.calibration import Allocation, Budget, epsilon_by
+from dp_bench.privacy.calibration import epsilon_by
 from dp_bench.privacy.checks import reported_violation
 
 # Epsilons were stored before the end of the noise's tail was charged, which raises none of them by so much.

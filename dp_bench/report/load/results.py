@@ -21,7 +21,7 @@ from dp_bench.experiment.config import TrainConfig
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.resolve import axes_of
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.privacy.calibration import Allocation
+from dp_bench.privacy.allocation import Allocation
 from dp_bench.privacy.guarantee import Guarantee, guarantee
 from dp_bench.tasks import TASKS
 
