@@ -47,7 +47,7 @@ MOST_COMPOSITIONS = 2_000_000
 MOST_EPSILON = 1_000.0
 _MOST_PRV_POINTS = 10_000_000
 
-SpentAfter = Callable[[float, float], float]  # (steps, delta) -> epsilon of an ideal Gaussian mechanism
+SpentAfter = Callable[[float, float], float]  # (steps, delta) -> epsilon of an ideal mechanism
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,10 @@ class Sampling:
         return self.batch_size / self.dataset_size
 
 
+# (noise multiplier, sampling, steps, delta) -> epsilon of an ideal Gaussian mechanism
+Count = Callable[[float, Sampling, float, float], float]
+
+
 @dataclass(frozen=True)
 class Accountant:
     """One way to count epsilon, and what it may be used for."""
@@ -75,7 +79,7 @@ class Accountant:
     name: str
     sampling: str  # POISSON or FIXED_SIZE: the batches that it is about; it says nothing about others
     proven: bool  # whether its epsilon is a guarantee for such batches; if not, it must never be called private
-    spent_after: Callable[[float, Sampling], SpentAfter]  # by noise multiplier
+    count: Count
     quick: bool = False  # milliseconds: computed anew each time, never read from disk
     library: str = "dp-accounting"  # whose version its numbers depend on
     counts_selection: bool = False  # whether it also counts the best of a secret number of runs
@@ -97,28 +101,23 @@ def proven(name: str) -> bool:
 # dp_accounting takes 1.5 s to import, and Opacus brings torch: from here on, both are imported where they are used.
 
 
-def _rdp(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
-    return functools.partial(_rdp_converted, noise_multiplier, sampling)
-
-
-@functools.lru_cache(
-    maxsize=2**14
-)  # a report asks for every grid hundreds of times: each table says what epsilon means
-def _rdp_converted(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+# A report asks for every grid hundreds of times: each table says what epsilon means.
+@functools.lru_cache(maxsize=2**14)
+def _rdp(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
     return smallest_epsilon(rdp_poisson_at(noise_multiplier, sampling), RDP_ORDERS, steps, delta)
 
 
-def _rdp_wor(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+def _rdp_wor(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
     from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS  # as in the paper
 
-    return functools.partial(_spent_without_replacement, tuple(DEFAULT_RDP_ORDERS), noise_multiplier, sampling)
+    return _without_replacement(DEFAULT_RDP_ORDERS, noise_multiplier, sampling, steps, delta)
 
 
-def _rdp_wor_10(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
-    return functools.partial(_spent_without_replacement, tuple(range(2, 11)), noise_multiplier, sampling)
+def _rdp_wor_10(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+    return _without_replacement(range(2, 11), noise_multiplier, sampling, steps, delta)
 
 
-def _spent_without_replacement(
+def _without_replacement(
     orders: Sequence[float], noise_multiplier: float, sampling: Sampling, steps: float, delta: float
 ) -> float:
     """The smallest epsilon over the ascending `orders`, without those that are too large to give it.
@@ -178,64 +177,62 @@ def _values_by_order(accountant: Any) -> dict[float, float]:
     return dict(zip(accountant.orders.tolist(), accountant.rdp.clip(min=RDP_ROUNDING).tolist(), strict=True))
 
 
-def _pld(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
+def _within_limits(count: Count) -> Count:
+    """Refuse, before the work, what would take too long or too much memory."""
+    name = count.__name__.lstrip("_")
+
+    @functools.wraps(count)
+    def limited(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+        if steps > MOST_COMPOSITIONS:
+            expected = f"at most {MOST_COMPOSITIONS:,} compositions with {name}, which takes minutes for more"
+            raise invalid("privacy.accountant", expected, f"{steps:,}", "use rdp")
+        if (epsilon := _rdp(noise_multiplier, sampling, steps, delta)) > MOST_EPSILON:
+            expected = f"an epsilon of at most {MOST_EPSILON:g} with {name}, which takes gigabytes for more"
+            raise invalid("privacy.accountant", expected, f"about {epsilon:.3g}", "use rdp")
+        return count(noise_multiplier, sampling, steps, delta)
+
+    return limited
+
+
+@_within_limits
+def _pld(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+    return float(_one_step(noise_multiplier, sampling).self_compose(int(steps)).get_epsilon_for_delta(delta))
+
+
+@functools.lru_cache(maxsize=2)  # of a curve's many points the same
+def _one_step(noise_multiplier: float, sampling: Sampling) -> Any:
     from dp_accounting.pld import privacy_loss_distribution
 
-    @functools.cache
-    def one_step() -> Any:
-        return privacy_loss_distribution.from_gaussian_mechanism(
-            noise_multiplier, sampling_prob=sampling.rate, value_discretization_interval=PLD_INTERVAL
-        )
-
-    def spent_after(steps: float, delta: float) -> float:
-        return float(one_step().self_compose(int(steps)).get_epsilon_for_delta(delta))
-
-    return _within_limits("pld", noise_multiplier, sampling, spent_after)
+    return privacy_loss_distribution.from_gaussian_mechanism(
+        noise_multiplier, sampling_prob=sampling.rate, value_discretization_interval=PLD_INTERVAL
+    )
 
 
-def _prv(noise_multiplier: float, sampling: Sampling) -> SpentAfter:
-    def spent_after(steps: float, delta: float) -> float:
-        if (points := _prv_points(noise_multiplier, sampling, steps, delta)) > _MOST_PRV_POINTS:
-            got = f"prv with {points:.1e} for {int(steps):,} steps at noise multiplier {noise_multiplier:g}"
-            raise invalid("privacy.accountant", f"at most {_MOST_PRV_POINTS:,} points to sum over", got, "use rdp")
-        from opacus.accountants import PRVAccountant
+@_within_limits
+def _prv(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
+    if (points := _prv_points(noise_multiplier, sampling, steps, delta)) > _MOST_PRV_POINTS:
+        got = f"prv with {points:.1e} for {int(steps):,} steps at noise multiplier {noise_multiplier:g}"
+        raise invalid("privacy.accountant", f"at most {_MOST_PRV_POINTS:,} points to sum over", got, "use rdp")
+    from opacus.accountants import PRVAccountant
 
-        accountant = PRVAccountant()
-        accountant.history = [(noise_multiplier, sampling.rate, steps)]
-        try:
-            upper_bound = accountant.get_epsilon(delta, eps_error=PRV_EPSILON_ERROR)
-        except (RuntimeError, ValueError) as error:
-            expected = f"steps that PRV can count ({error})"
-            got = f"{steps} at noise multiplier {noise_multiplier:g} and delta {delta:g}"
-            raise invalid("privacy.accountant", expected, got, "use rdp or pld") from error
-        return max(0.0, float(upper_bound))
-
-    return _within_limits("prv", noise_multiplier, sampling, spent_after)
+    accountant = PRVAccountant()
+    accountant.history = [(noise_multiplier, sampling.rate, steps)]
+    try:
+        upper_bound = accountant.get_epsilon(delta, eps_error=PRV_EPSILON_ERROR)
+    except (RuntimeError, ValueError) as error:
+        expected = f"steps that PRV can count ({error})"
+        got = f"{steps} at noise multiplier {noise_multiplier:g} and delta {delta:g}"
+        raise invalid("privacy.accountant", expected, got, "use rdp or pld") from error
+    return max(0.0, float(upper_bound))
 
 
 def _prv_points(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
     """About how many points Opacus would sum over: twice the largest loss that matters, by their distance."""
     error = delta / 1000
     largest = 3 + max(
-        _rdp_converted(noise_multiplier, sampling, steps, error / 4),
-        _rdp_converted(noise_multiplier, sampling, 1, error / (8 * steps)),
+        _rdp(noise_multiplier, sampling, steps, error / 4), _rdp(noise_multiplier, sampling, 1, error / (8 * steps))
     )
     return 2 * largest * math.sqrt(steps * math.log(12 / error) / 2) / PRV_EPSILON_ERROR
-
-
-def _within_limits(name: str, noise_multiplier: float, sampling: Sampling, spent_after: SpentAfter) -> SpentAfter:
-    """Refuse, before the work, what would take too long or too much memory."""
-
-    def limited(steps: float, delta: float) -> float:
-        if steps > MOST_COMPOSITIONS:
-            expected = f"at most {MOST_COMPOSITIONS:,} compositions with {name}, which takes minutes for more"
-            raise invalid("privacy.accountant", expected, f"{steps:,}", "use rdp")
-        if (epsilon := _rdp_converted(noise_multiplier, sampling, steps, delta)) > MOST_EPSILON:
-            expected = f"an epsilon of at most {MOST_EPSILON:g} with {name}, which takes gigabytes for more"
-            raise invalid("privacy.accountant", expected, f"about {epsilon:.3g}", "use rdp")
-        return spent_after(steps, delta)
-
-    return limited
 
 
 ACCOUNTANTS = {

@@ -23,7 +23,7 @@ Gaussian: what the end of the tail gives away is taken off delta first (`uncover
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ def epsilon_curve(
     each point is lowered to the smallest of those after it (fewer steps never cost more): the curve is monotone,
     and every value remains an upper bound.
     """
-    spent_by = accountant_of(accountant).spent_after
+    ideal_epsilon = accountant_of(accountant).count
     if not noise_multiplier >= 0:
         raise ValueError(f"noise_multiplier: expected a number of at least 0, got {noise_multiplier}")
     if not 0 < delta < 1:
@@ -74,21 +74,10 @@ def epsilon_curve(
         return [0.0 if count == 0 or noise_multiplier > 0 else math.inf for count in steps]
     left = [ideal_delta(delta, uncovered(noise_multiplier, count), count) for count in steps]
     covered = {count: ideal for count, ideal in zip(steps, left, strict=True) if count > 0 and ideal > 0}
-    found = _spent(spent_by, noise_multiplier, sampling, covered) if covered else {}
+    with quiet_libraries():
+        found = {count: ideal_epsilon(noise_multiplier, sampling, count, ideal) for count, ideal in covered.items()}
     spent = [0.0 if count == 0 else found.get(count, math.inf) for count in steps]
     return list(itertools.accumulate(reversed(spent), min))[::-1]
-
-
-def _spent(
-    spent_by: Callable[[float, Sampling], SpentAfter],
-    noise_multiplier: float,
-    sampling: Sampling,
-    covered: Mapping[int, float],
-) -> dict[int, float]:
-    """Epsilon after each number of steps, at the delta that is left for it."""
-    with quiet_libraries():
-        spent_after = spent_by(noise_multiplier, sampling)
-        return {count: spent_after(count, ideal) for count, ideal in covered.items()}
 
 
 class Part(NamedTuple):

@@ -127,7 +127,7 @@ def test_without_replacement_is_the_librarys_number_though_few_orders_are_comput
     whole = _library_without_replacement(noise_multiplier)
     spent = [steps * max(rdp, accountants.RDP_ROUNDING) for rdp in whole.rdp.tolist()]
     expected = dpa.rdp.compute_epsilon(whole.orders.tolist(), spent, delta)[0]
-    assert accountants.ACCOUNTANTS["rdp_wor"].spent_after(noise_multiplier, MNIST)(steps, delta) == expected
+    assert accountants.ACCOUNTANTS["rdp_wor"].count(noise_multiplier, MNIST, steps, delta) == expected
 
 
 @functools.cache
@@ -182,7 +182,7 @@ def test_rdp_curve_equals_epsilon_pointwise_and_computes_one_step_once():
 
 def test_curve_is_lowered_to_what_more_steps_cost(monkeypatch):
     noisy = {50: 1.0, 100: 2.0000001, 150: 2.0}
-    exact = dataclasses.replace(ACCOUNTANTS["pld"], spent_after=lambda *_: lambda steps, delta: noisy[steps])
+    exact = dataclasses.replace(ACCOUNTANTS["pld"], count=lambda nu, sampling, steps, delta: noisy[steps])
     monkeypatch.setitem(ACCOUNTANTS, "pld", exact)
     assert epsilon_curve("pld", 1.0, MNIST, [50, 100, 150], 1e-5) == [1.0, 2.0, 2.0]
 
@@ -221,7 +221,7 @@ def test_rounding_never_makes_steps_free():
 def test_prv_is_never_negative_and_says_where_it_ends():
     assert epsilon("prv", 1.0, MNIST, 1000, 0.5) == 0
     with pytest.raises(UserError, match=r"privacy.accountant: .* delta 1e-17; use rdp or pld"):
-        accountants._prv(1.0, MNIST)(1000, 1e-17)
+        accountants._prv(1.0, MNIST, 1000, 1e-17)
 
 
 def test_the_libraries_do_not_chatter(capfd, caplog):
