@@ -1,6 +1,6 @@
 """What a budget and an allocation are: plain values, stored with every run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dp_bench.errors import invalid
@@ -57,6 +57,10 @@ class Allocation:
     @property
     def allocator(self) -> str:
         return HALVING if self.rungs else SELECTION if self.trials else COMPOSITION
+
+    def drawn_from(self, rows: int) -> "Allocation":
+        """The same runs with batches from so many examples; what they spent is then another question."""
+        return replace(self, sampling=replace(self.sampling, dataset_size=rows))
 
     @property
     def winner_only(self) -> bool:

@@ -140,8 +140,7 @@ def epsilon_by(allocation: Allocation, accountant: str, *, compute: bool = True)
 
 def true_epsilon(allocation: Allocation, rows: int) -> Spent:
     """What the runs spend if their batches are drawn from `rows` examples, whatever was emulated."""
-    sampling = dataclasses.replace(allocation.sampling, dataset_size=rows)
-    drawn = dataclasses.replace(allocation, sampling=sampling)
+    drawn = allocation.drawn_from(rows)
     return Spent(_whole(drawn, allocation.budget.accountant), epsilon_after(drawn, allocation.steps))
 
 

@@ -76,9 +76,8 @@ def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
 @functools.lru_cache(maxsize=4096)
 def _with_float32_sums(allocation: Allocation, rows: int, queries: int) -> float:
     """Epsilon with the noise that rounding may leave, of batches drawn from `rows` examples."""
-    sampling = replace(allocation.sampling, dataset_size=rows)
-    weaker = allocation.noise_multiplier / (1 + float32_excess(sampling.batch_size, queries))
-    return epsilon_by(replace(allocation, sampling=sampling, noise_multiplier=weaker), "rdp").grid
+    weaker = allocation.noise_multiplier / (1 + float32_excess(allocation.sampling.batch_size, queries))
+    return epsilon_by(replace(allocation.drawn_from(rows), noise_multiplier=weaker), "rdp").grid
 
 
 @functools.lru_cache(maxsize=4096)

@@ -81,8 +81,7 @@ def _true_allocation(grid: Grid) -> Allocation:
         return allocation
     rows = grid.spec.source.train_rows
     spent = true_epsilon(allocation, rows)
-    sampling = replace(allocation.sampling, dataset_size=rows)
-    return replace(allocation, sampling=sampling, epsilon_grid=spent.grid, epsilon_run=spent.run)
+    return replace(allocation.drawn_from(rows), epsilon_grid=spent.grid, epsilon_run=spent.run)
 
 
 def split_of(grid: Grid) -> dict[str, float]:

@@ -20,8 +20,8 @@ def decimals(value: float) -> str:
     return f"{value:z.2f}".replace("-", "−")
 
 
-def mean_and_sd(values: Iterable[float | None]) -> str:
-    return " ± ".join(decimals(value) for value in values if value is not None)
+def mean_and_sd(values: Iterable[float | None] | None) -> str:
+    return " ± ".join(decimals(value) for value in values or () if value is not None)
 
 
 # Of a column's values. Text is printed as it is in any column, None as nothing.
@@ -145,6 +145,11 @@ class Table:
 def printed(dataset: str, value: float | None) -> float | None:
     """A metric in the unit that it is printed in: accuracy in percent, for example."""
     return None if value is None or value != value else TASKS[dataset].scale * value
+
+
+def printed_pair(dataset: str, mean: float | None, sd: float | None) -> tuple[float | None, float | None] | None:
+    """A mean and its standard deviation, likewise; None without a mean."""
+    return None if mean is None else (printed(dataset, mean), printed(dataset, sd))
 
 
 def in_ascii(text: str) -> str:

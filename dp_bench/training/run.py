@@ -155,7 +155,7 @@ def _epsilons(spec: RunSpec, steps: list[int]) -> list[float]:
         return [math.inf] * len(steps)
     budget = allocation.budget
     # Of the rows that batches are drawn from, also where the steps and the noise are those of a larger set.
-    sampling = replace(allocation.sampling, dataset_size=spec.source.train_rows)
+    sampling = allocation.drawn_from(spec.source.train_rows).sampling
     return epsilon_curve(budget.accountant, allocation.noise_multiplier, sampling, steps, budget.delta)
 
 

@@ -11,7 +11,7 @@ from dp_bench.report.analysis.scorecard import OPEN, Score, section_scores
 from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.load.sections import Section
 from dp_bench.report.render.markdown import lines
-from dp_bench.report.table import Column, Table, mean_and_sd, printed
+from dp_bench.report.table import Column, Table, mean_and_sd, printed_pair
 from dp_bench.strategies import STRATEGIES
 from dp_bench.testing.command import QUICK_MINUTES
 
@@ -65,14 +65,11 @@ def _row(score: Score) -> tuple[str, str, str, str]:
     assert score.grid is not None
     seconds = [run.provenance.seconds for run in point.runs if run.provenance.seconds == run.provenance.seconds]
     minutes = f"{statistics.median(seconds) * point.seeds / 60:.0f}" if seconds else "?"
-    theirs = "diverged" if cell.mean is None else _value(cell.dataset, cell.mean, cell.sd)
+    theirs = mean_and_sd(printed_pair(cell.dataset, cell.mean, cell.sd)) or "diverged"
+    ours = mean_and_sd(printed_pair(cell.dataset, score.mean, score.sd)) or "diverged"
     emulated = " (emulated)" * score.grid.emulated
     where = f"{names.dataset(cell.dataset)}{emulated}, {names.strategy(cell.strategy)}"
     claim = f"{where}, k = {cell.k}, ε = {names.epsilon(cell.epsilon)}"
     seeds = [run.spec.seed for run in point.runs]
-    expected = f"{_value(cell.dataset, score.mean, score.sd)}; published {theirs}: {score.shown_verdict}"
+    expected = f"{ours}; published {theirs}: {score.shown_verdict}"
     return claim, command("run", point.runs[0].spec, seeds), minutes, expected
-
-
-def _value(dataset: str, mean: float | None, sd: float | None) -> str:
-    return "diverged" if mean is None else mean_and_sd((printed(dataset, mean), printed(dataset, sd)))

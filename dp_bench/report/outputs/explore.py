@@ -13,7 +13,7 @@ from dp_bench.report.analysis.scorecard import Score
 from dp_bench.report.contents import Scope
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.load.results import Grid, Point
-from dp_bench.report.table import decimals, in_ascii, mean_and_sd, printed
+from dp_bench.report.table import decimals, in_ascii, mean_and_sd, printed, printed_pair
 from dp_bench.tasks import TASKS
 
 NOT_PUBLISHED = "not published"
@@ -51,7 +51,7 @@ class Cell:
             "ε": names.epsilon(key.epsilon),
             "ε holds": self._holds(),
             "published": self._published(),
-            "here": "" if best is None else _value(key.dataset, best.mean(), best.sd()),
+            "here": "" if best is None else mean_and_sd(printed_pair(key.dataset, best.mean(), best.sd())),
             "in sd": self._deviations(),
             "verdict": self.score.shown_verdict if self.score else NOT_PUBLISHED,
             "seeds": "" if best is None else best.seeds_in_words,
@@ -71,7 +71,7 @@ class Cell:
         if self.score is None:
             return ""
         cell = self.score.cell
-        return "diverged" if cell.status == "diverged" else _value(cell.dataset, cell.mean, cell.sd)
+        return "diverged" if cell.status == "diverged" else mean_and_sd(printed_pair(cell.dataset, cell.mean, cell.sd))
 
     def _deviations(self) -> str:
         found = self.score.deviations if self.score else None
@@ -127,7 +127,7 @@ def _point(grid: Grid, point: Point) -> dict[str, Any]:
     return {
         "name": names.point(grid.key.strategy, point.hyperparameters),
         "folder": str(point.runs[0].spec.folder.parent),
-        "mean": _value(grid.key.dataset, point.mean(), point.sd()),
+        "mean": mean_and_sd(printed_pair(grid.key.dataset, point.mean(), point.sd())),
         "command": command("run", point.runs[0].spec, [0]).replace("seeds=[0]", "seeds=[{seed}]"),
         "runs": [_run(run) for run in point.runs],
     }
@@ -171,7 +171,3 @@ def compact(value: float) -> float | None:
         return None
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
-
-
-def _value(dataset: str, mean: float | None, sd: float | None) -> str:
-    return mean_and_sd((printed(dataset, mean), printed(dataset, sd)))

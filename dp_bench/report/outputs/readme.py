@@ -13,7 +13,7 @@ from dp_bench.report.analysis.scorecard import OPEN, VERDICTS, Score, section_sc
 from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.load.sections import Section
 from dp_bench.report.render.markdown import code, escaped, lines
-from dp_bench.report.table import Column, Table, printed
+from dp_bench.report.table import Column, Table, printed_pair
 from dp_bench.report.tables.scorecard import headline
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -97,8 +97,8 @@ def _row(members: list[Score]) -> tuple[Any, ...]:
         names.dataset(cell.dataset) + mark,
         names.strategy(cell.strategy),
         f"{exact(cell.epsilon)}",
-        _value(cell.dataset, cell.mean, cell.sd),
-        _value(cell.dataset, score.mean, score.sd),
+        printed_pair(cell.dataset, cell.mean, cell.sd) or "diverged",
+        printed_pair(cell.dataset, score.mean, score.sd) or "diverged",
         score.shown_verdict,
         score.point.seeds_in_words if score.point else str(score.grid.seeds),
         f"{len(members)}: {', '.join(counts)}",
@@ -118,7 +118,3 @@ def _notes(section: Section, scores: Sequence[Score]) -> list[str]:
             caveats = "; ".join(grid.spec.source.caveats)
             notes.append(f"{names.dataset(grid.key.dataset)} here: {caveats}.")
     return list(dict.fromkeys(notes))
-
-
-def _value(dataset: str, mean: float | None, sd: float | None) -> Any:
-    return "diverged" if mean is None else (printed(dataset, mean), printed(dataset, sd))

@@ -9,7 +9,7 @@ from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.readings import results_of
 from dp_bench.report.load.results import Grid, Key
-from dp_bench.report.table import Column, Table, printed
+from dp_bench.report.table import Column, Table, printed_pair
 from dp_bench.tasks import TASKS
 
 
@@ -76,4 +76,4 @@ def _value(dataset: str, grid: Grid | None) -> object:
         return None
     if grid.best is None:
         return "diverged" if grid.points else None
-    return printed(dataset, grid.best.mean()), printed(dataset, grid.best.sd())
+    return printed_pair(dataset, grid.best.mean(), grid.best.sd())

@@ -7,7 +7,7 @@ from dp_bench.report import names
 from dp_bench.report.analysis.shown_strategies import of, private_strategies, without_privacy
 from dp_bench.report.contents import shown
 from dp_bench.report.load.results import Grid, Key, Results
-from dp_bench.report.table import Column, Marked, Table, mean_and_sd, printed
+from dp_bench.report.table import Column, Marked, Table, mean_and_sd, printed, printed_pair
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 
@@ -120,5 +120,5 @@ def _baseline(label: str, strategy: str, grid: Grid | None) -> str:
     if grid is None or grid.best is None:
         return f"{label} was not run" if grid is None or not grid.points else f"every run of {label} diverged"
     dataset, best = grid.key.dataset, grid.best
-    value = mean_and_sd((printed(dataset, best.mean()), printed(dataset, best.sd())))
+    value = mean_and_sd(printed_pair(dataset, best.mean(), best.sd()))
     return f"best {label} for {names.point(strategy, best.hyperparameters)} ({value})"

@@ -11,7 +11,7 @@ from dp_bench.report.analysis.scorecard import BETTER, REPRODUCED, WORSE, Score,
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.readings import results_of
-from dp_bench.report.table import Column, Table, printed
+from dp_bench.report.table import Column, Table, printed_pair
 from dp_bench.tasks import TASKS
 
 _SOUND, _PROBABLE = "sound protocol", "the paper's probable protocol (not private)"
@@ -58,15 +58,11 @@ def protocols_table(collection: Collection) -> Table | None:
 def _row(sound: Score, probable: Score) -> tuple[Any, ...]:
     cell = sound.cell
     place = (names.dataset(cell.dataset), names.strategy(cell.strategy), cell.k, cell.epsilon)
-    return (*place, _pair(cell.dataset, cell.mean, cell.sd), *_cells(sound), *_cells(probable))
+    return (*place, printed_pair(cell.dataset, cell.mean, cell.sd), *_cells(sound), *_cells(probable))
 
 
 def _cells(score: Score) -> tuple[Any, ...]:
-    return _pair(score.cell.dataset, score.mean, score.sd), score.deviations, score.shown_verdict
-
-
-def _pair(dataset: str, mean: float | None, sd: float | None) -> tuple[float | None, float | None] | None:
-    return None if mean is None else (printed(dataset, mean), printed(dataset, sd))
+    return printed_pair(score.cell.dataset, score.mean, score.sd), score.deviations, score.shown_verdict
 
 
 def _summaries(found: Sequence[Pair]) -> list[str]:

@@ -8,7 +8,7 @@ from dp_bench.report import names
 from dp_bench.report.analysis import scorecard as sc
 from dp_bench.report.analysis.scorecard import EXPLANATIONS, NOT_JUDGED, OPEN, REPRODUCED, VERDICTS, Score, Tally
 from dp_bench.report.contents import shown
-from dp_bench.report.table import Column, Table, printed
+from dp_bench.report.table import Column, Table, printed, printed_pair
 from dp_bench.strategies import STRATEGIES
 
 _PAPER, _HERE = "paper", "here"
@@ -118,9 +118,9 @@ def _row(score: Score) -> tuple[Any, ...]:
     return (
         *(names.dataset(cell.dataset), names.strategy(cell.strategy), cell.k, cell.epsilon),
         theirs,
-        "diverged" if cell.status == "diverged" else _value(score, cell.mean, cell.sd),
+        "diverged" if cell.status == "diverged" else printed_pair(cell.dataset, cell.mean, cell.sd),
         ours,
-        "diverged" if diverged else _value(score, score.mean, score.sd),
+        "diverged" if diverged else printed_pair(cell.dataset, score.mean, score.sd),
         score.point.seeds_in_words if score.point else "",
         f"{len(grid.points)}/{grid.planned}" if grid else "",
         printed(cell.dataset, score.gain),
@@ -128,8 +128,3 @@ def _row(score: Score) -> tuple[Any, ...]:
         score.shown_verdict,
         cell.note if STRATEGIES[cell.strategy].private and "starred" not in cell.note else "",
     )
-
-
-def _value(score: Score, mean: float | None, sd: float | None) -> tuple[float | None, float | None] | None:
-    dataset = score.cell.dataset
-    return None if mean is None else (printed(dataset, mean), printed(dataset, sd))
