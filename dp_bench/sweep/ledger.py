@@ -1,6 +1,6 @@
 """The ledger: what each grid spends, who says so, and how long it will take."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dp_bench.experiment.charging import shared_budget
 from dp_bench.experiment.plan import Job, by_grid
@@ -35,34 +35,36 @@ def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
     """A table with one row per grid, then what a reader must know, the number of runs and how long they take."""
     rows, notes = [_HEADER + [f"{name} run/grid" for name in accountants]], dict[str, None]()
     short = {folder: str(name) for folder, name in short_names(job.runs[0] for job in planned).items()}
-    for name, jobs in by_grid(planned).items():
+    grids = by_grid(planned)
+    firsts = {name: jobs[0].runs[0] for name, jobs in grids.items()}  # of each grid
+    for name, jobs in grids.items():
         rows.append(_row(short[name], jobs, accountants))
-        allocation = jobs[0].runs[0].allocation
+        allocation = firsts[name].allocation
         if allocation is not None:
             notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
-            worth = guarantee(allocation, jobs[0].runs[0].source.train_rows)
+            worth = guarantee(allocation, firsts[name].source.train_rows)
             if not worth.holds:
                 notes[f"{short[name]} is {worth.verdict}"] = None
     lines = [
         *as_lines(rows[0], rows[1:]),
         "",
-        *_meaning(planned),
-        *_schedules(planned),
-        *_selections(planned),
-        *_shared_budgets(planned),
-        *totals.lines([_listed(short[name], jobs) for name, jobs in by_grid(planned).items()]),
+        *_meaning(firsts.values()),
+        *_schedules(firsts),
+        *_selections(firsts),
+        *_shared_budgets(firsts),
+        *totals.lines([_listed(short[name], jobs) for name, jobs in grids.items()]),
         *(f"warning: {note}" for note in notes),
         "",
-        _effort(planned),
+        _effort(grids),
     ]
     return "\n".join(lines)
 
 
-def _meaning(planned: Sequence[Job]) -> list[str]:
+def _meaning(firsts: Collection[RunSpec]) -> list[str]:
     """What the epsilons are of, and of what kind of batches."""
-    names = {run.allocation.budget.accountant for job in planned for run in job.runs[:1] if run.allocation}
-    halved = any(run.ranked_seeds for job in planned for run in job.runs[:1])
-    selected = any(run.winner_only for job in planned for run in job.runs[:1])
+    names = {run.allocation.budget.accountant for run in firsts if run.allocation}
+    halved = any(run.ranked_seeds for run in firsts)
+    selected = any(run.winner_only for run in firsts)
     lines = [
         "epsilon is spent per grid: candidates x steps compositions of one Gaussian mechanism of noise multiplier nu"
         + ("," if halved else "."),
@@ -78,11 +80,11 @@ def _meaning(planned: Sequence[Job]) -> list[str]:
     return lines
 
 
-def _schedules(planned: Sequence[Job]) -> list[str]:
+def _schedules(firsts: Mapping[str, RunSpec]) -> list[str]:
     """What is trained of each grid that is halved, and what that costs."""
     lines = []
-    for name, jobs in by_grid(planned).items():
-        allocation = jobs[0].runs[0].allocation
+    for name, run in firsts.items():
+        allocation = run.allocation
         if allocation is None or not allocation.rungs:
             continue
         lines.append(
@@ -97,11 +99,11 @@ def _schedules(planned: Sequence[Job]) -> list[str]:
     return lines
 
 
-def _selections(planned: Sequence[Job]) -> list[str]:
+def _selections(firsts: Mapping[str, RunSpec]) -> list[str]:
     """What is trained of each grid that is searched by selection."""
     lines = []
-    for name, jobs in by_grid(planned).items():
-        allocation = jobs[0].runs[0].allocation
+    for name, run in firsts.items():
+        allocation = run.allocation
         if allocation is None or allocation.trials is None:
             continue
         trials, tried = allocation.trials, allocation.trials.chance_of(allocation.candidates)
@@ -116,12 +118,11 @@ def _selections(planned: Sequence[Job]) -> list[str]:
     return lines
 
 
-def _shared_budgets(planned: Sequence[Job]) -> list[str]:
+def _shared_budgets(firsts: Mapping[str, RunSpec]) -> list[str]:
     """Rows of one search over keys besides the grid's own: none of them may be taken for a budget of its own."""
     rows: dict[object, set[str]] = {}
     times: set[int] = set()
-    for name, jobs in by_grid(planned).items():
-        run = jobs[0].runs[0]
+    for name, run in firsts.items():
         if run.allocation is not None and run.grid.times > 1:
             rows.setdefault(shared_budget(run), set()).add(name)
             times.add(run.grid.times)
@@ -176,11 +177,10 @@ def _runs(jobs: Sequence[Job]) -> int:
     return sum(len(job.runs) for job in jobs)
 
 
-def _effort(planned: Sequence[Job]) -> str:
-    grids = by_grid(planned)
+def _effort(grids: Mapping[str, Sequence[Job]]) -> str:
     selected = {name: jobs for name, jobs in grids.items() if jobs[0].runs[0].winner_only}
     searches = [jobs for jobs in selected.values() if not SelectedGrid(jobs[0].root, jobs[0].runs[0]).done]
-    launched = [job for job in planned if not job.runs[0].winner_only]
+    launched = [job for jobs in grids.values() for job in jobs if not job.runs[0].winner_only]
     unfinished = [run for name, jobs in grids.items() if name not in selected for run in _unfinished(name, jobs)]
     left = [*unfinished, *(run for jobs in searches for job in jobs for run in job.runs)]
     seconds = sum(cost.seconds(run) * _share(run) for run in left)
