@@ -18,13 +18,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
+from dp_bench.report.analysis.accounts import Account, accounts
 from dp_bench.report.analysis.scorecard import Ranking, Score, Tally, rankings, section_scores, tallies
 from dp_bench.report.chart import Chart
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import Section
-from dp_bench.report.privacy_page import Account, accounts
 from dp_bench.report.table import Table
 
 SECTIONS = ("Scorecard", "Results", "Statistics", "Training", "Privacy", "Experiments", "Completeness", "Audit")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from report_helpers import small_store, synthetic_spec, write_run
 
+from dp_bench.report.analysis.accounts import accounts
 from dp_bench.report.analysis.scorecard import scorecard
 from dp_bench.report.analysis.trade_offs import TradeOff
 from dp_bench.report.chart import Chart, Panel, Series
@@ -24,7 +25,6 @@ from dp_bench.report.figures.trajectories import trajectories
 from dp_bench.report.load.collect import collect
 from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import sections
-from dp_bench.report.privacy_page import accounts
 from dp_bench.report.render import pictures
 from dp_bench.report.render.draw import draw
 from dp_bench.report.render.embed import picture

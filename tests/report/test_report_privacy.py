@@ -19,7 +19,7 @@ from dp_bench.privacy import calibration
 from dp_bench.privacy.accountants import ACCOUNTANTS, Sampling
 from dp_bench.privacy.accounting import epsilon, rounded_up
 from dp_bench.privacy.calibration import seeds_charged, total
-from dp_bench.report import privacy_page
+from dp_bench.report.analysis.accounts import accounts
 from dp_bench.report.build import build
 from dp_bench.report.commands.report import make_report
 from dp_bench.report.epsilon_notes import budget_words, float32_excess
@@ -28,6 +28,7 @@ from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import sections
 from dp_bench.report.outputs import rerun_commands
 from dp_bench.report.render.markdown import comma_separated
+from dp_bench.report.tables import privacy
 
 MNIST = Sampling(512, 60_000)
 
@@ -40,14 +41,14 @@ def test_the_ledger_says_what_the_accountants_say(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path, synthetic_spec(seed=seed, lr=0.3162), [0.1, 0.9])
     results = results_of(tmp_path)
-    (account,) = privacy_page.accounts(results)
+    (account,) = accounts(results)
     allocation = account.allocation
     assert allocation.epsilon_grid == pytest.approx(3, abs=1e-3)
     assert epsilon("rdp", allocation.noise_multiplier, Sampling(512, 60_000), 5 * 1172, 1e-5) == allocation.epsilon_grid
     assert account.seeds == seeds_charged(allocation, 2)
     assert account.split["direction"] == pytest.approx(7.124 * allocation.noise_multiplier, rel=1e-4)
     assert account.opinions["pld"] is None  # takes long, not asked for
-    table = privacy_page.ledger([account], "mnist")
+    table = privacy.ledger([account], "mnist")
     assert "--accountants pld,prv" in table.notes[0]
     assert table.groups == (("", 8), ("RDP", 2), ("", 2))
     assert table.cells == (
@@ -62,9 +63,9 @@ def test_slow_accountants_are_asked_once(tmp_path: Path, monkeypatch: pytest.Mon
     write_run(tmp_path, synthetic_spec(lr=0.3162), [0.1, 0.9])
     results = results_of(tmp_path)
     calls = counted_as_rdp(monkeypatch)
-    (account,) = privacy_page.accounts(results, ["pld"])
+    (account,) = accounts(results, ["pld"])
     assert account.opinions["pld"] is not None
-    (again,) = privacy_page.accounts(results)
+    (again,) = accounts(results)
     assert again.opinions["pld"] == account.opinions["pld"]
     assert again.opinions["prv"] is None
     assert calls == ["pld"] * 2  # of the grid, of one run
@@ -86,7 +87,7 @@ def counted_as_rdp(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_to_be_wary_of(tmp_path: Path) -> None:
     write_run(tmp_path, synthetic_spec("ag_news", lr=0.3162), [0.25, 0.8])
     results = results_of(tmp_path)
-    warnings = privacy_page.warnings(results, privacy_page.accounts(results))
+    warnings = privacy.warnings(results, accounts(results))
     assert any("1/N" in text for text in warnings)
     assert any("seed=secure" in text for text in warnings)
     assert any("1 of 1 grid lacks runs, 1 of them whole points" in text for text in warnings)
@@ -221,7 +222,7 @@ def test_the_report_computes_rdp_and_does_not_copy_it(tmp_path: Path) -> None:
     """What is stored may be larger, by older code; what is shown is what the noise multiplier spends."""
     folder = write_run(tmp_path, synthetic_spec(lr=0.3162), [0.1, 0.9])
     forged(folder, lambda p: p["allocation"].update(epsilon_run=1.5, epsilon_grid=3.0))
-    (account,) = privacy_page.accounts(results_of(tmp_path))
+    (account,) = accounts(results_of(tmp_path))
     assert account.allocation.epsilon_run == epsilon("rdp", account.allocation.noise_multiplier, MNIST, 1172, 1e-5)
 
 
@@ -231,15 +232,15 @@ def test_an_edited_opinion_is_not_believed(tmp_path: Path, monkeypatch: pytest.M
     counted_as_rdp(monkeypatch)
     write_run(tmp_path / "runs", synthetic_spec(lr=0.3162), [0.1, 0.9])
     results = results_of(tmp_path / "runs")
-    (account,) = privacy_page.accounts(results, ["pld"])
+    (account,) = accounts(results, ["pld"])
     opinions = {path: json.loads(path.read_bytes()) for path in (tmp_path / "cache" / "calibration").iterdir()}
     path, entry = next((p, e) for p, e in opinions.items() if e["result"] == {"epsilon": account.opinions["pld"].grid})
     entry["result"]["epsilon"] = 0.1
     del entry["sha256"]
     path.write_text(json.dumps({**entry, "sha256": json_digest(entry)}))
-    (again,) = privacy_page.accounts(results)
+    (again,) = accounts(results)
     assert again.opinions["pld"] is None
-    (asked,) = privacy_page.accounts(results, ["pld"])
+    (asked,) = accounts(results, ["pld"])
     assert asked.opinions["pld"] == account.opinions["pld"]
 
 

@@ -9,9 +9,9 @@ from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_o
 from dp_bench.privacy.calibration import allocate
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
 from dp_bench.report import names
+from dp_bench.report.analysis.accounts import Account
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
-from dp_bench.report.privacy_page import Account
 
 _CANDIDATES = (5, 9, 25, 49, 81)  # the paper's grids with one and two axes
 

@@ -1,13 +1,14 @@
 """The privacy page's figures: the price of candidates, and how Online splits its noise."""
 
+import math
 from collections.abc import Sequence
 
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
+from dp_bench.report.analysis.accounts import Account
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.epsilon_notes import not_private
-from dp_bench.report.privacy_page import Account, online_frontier
 from dp_bench.strategies import STRATEGIES
 from dp_bench.strategies.online import Online
 
@@ -73,7 +74,7 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
         series = []
         of_k = sorted((a for a in mine if a.grid.key.k == k), key=lambda a: a.grid.key.epsilon)
         for i, account in enumerate(of_k):
-            x, y = (tuple(c) for c in zip(*online_frontier(account.allocation.noise_multiplier), strict=True))
+            x, y = (tuple(c) for c in zip(*_online_frontier(account.allocation.noise_multiplier), strict=True))
             series.append(Series(f"ε = {exact(account.grid.key.epsilon)}", x, y, look=f"epsilon{i}"))
         chosen = [(account.split["direction"], account.split["gradient"]) for account in of_k]
         x, y = (tuple(column) for column in zip(*chosen, strict=True))
@@ -89,3 +90,9 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
     caption += "chosen points."
     grids = [account.grid for account in mine]
     return Chart(f"frontier_{dataset}", caption, tuple(panels), len(panels), panel_size=(3.2, 2.9), grids=grids)
+
+
+def _online_frontier(noise_multiplier: float) -> list[tuple[float, float]]:
+    """Pairs (ν_q, ν_g) whose joint release costs what one release at ν costs: ν_g^-2 + ν_q^-2 = ν^-2."""
+    multiples = [1 + 0.02 * 2000 ** (i / 59) for i in range(60)]  # of ν, dense where the curve is steep
+    return [(noise_multiplier * m, noise_multiplier / math.sqrt(1 - m**-2)) for m in multiples]

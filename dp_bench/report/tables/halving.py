@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from dp_bench.report import names
+from dp_bench.report.analysis.accounts import Account
 from dp_bench.report.contents import shown
-from dp_bench.report.privacy_page import Account
 from dp_bench.report.table import Column, Table
 
 _NOTE = (

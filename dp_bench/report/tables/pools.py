@@ -5,10 +5,10 @@ from typing import Any
 
 from dp_bench.privacy.guarantee import POOL
 from dp_bench.report import names
+from dp_bench.report.analysis.accounts import Account
 from dp_bench.report.analysis.resampling import winner_of
 from dp_bench.report.contents import shown
 from dp_bench.report.load.results import Grid
-from dp_bench.report.privacy_page import Account
 from dp_bench.report.table import Column, Table, printed
 from dp_bench.tasks import TASKS
 
