@@ -529,21 +529,25 @@ AXES = {"no_dp": ["strategy.lr=0.00316", "seeds=[0,1,2,3]"], "adam_wosm": ["stra
 
 @pytest.mark.slow(reason="trains small models in a sweep")
 def test_the_view_counts_what_the_store_holds(half_done: list[Job]) -> None:
-    view = view_of(half_done)
+    begun = half_done[6].folders[0]
+    with begun.claimed():
+        view = view_of(half_done)
     found = [
         [getattr(g, n) for n in ("done", "total", "running", "finished", "diverged", "failed")] for g in view.grids
     ]
     assert found == [[2, 4, 0, 2, 0, 0], [1, 4, 1, 0, 1, 1]]
     assert [grid.line().rpartition("/eps")[2] for grid in view.grids] == [
-        "inf: 2 of 4 done, 0 started, best 75.00",
-        "3: 1 of 4 done, 1 started, 1 diverged, 1 failed",
+        "inf: 2 of 4 done, 0 running, best 75.00",
+        "3: 1 of 4 done, 1 running, 1 diverged, 1 failed",
     ]
+    view.refresh()
+    assert view.grids[1].running == 0, "begun by a process that is gone"
     assert view.total_line() == "3 of 8 runs done", "no speed is known yet"
     view.started -= 3600
     half_done[6].folders[0].finish(a_result(half_done[6].runs[0], "finished", 0.5))
     half_done[7].folders[0].finish(a_result(half_done[7].runs[0], "finished", 0.25))
     view.refresh()
-    assert view.grids[1].line().endswith("3 of 4 done, 0 started, 1 diverged, 1 failed, best 50.00")
+    assert view.grids[1].line().endswith("3 of 4 done, 0 running, 1 diverged, 1 failed, best 50.00")
     assert view.total_line() == "5 of 8 runs done, 2 runs an hour, 60 min left"
 
 
