@@ -37,10 +37,11 @@ def run_job(composed: DictConfig) -> UserError | None:
 @functools.cache  # once per process, however many jobs it is given
 def _end_with_the_sweep() -> None:
     """A process of joblib's pool would train on for hours after its sweep was killed; it may end at any moment."""
-    sweep = os.getppid()
+    # Not os.getppid(): the sweep may be gone before its process gets here.
+    sweep = multiprocessing.parent_process()
 
     def watch() -> None:
-        while os.getppid() == sweep:
+        while sweep is not None and os.getppid() == sweep.pid:
             time.sleep(1)
         os._exit(1)
 

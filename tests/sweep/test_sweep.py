@@ -280,6 +280,19 @@ def test_a_worker_watches_its_sweep_by_one_thread_however_many_jobs_it_is_given(
     assert [how["daemon"] for how in started] == [True]
 
 
+def test_a_worker_whose_sweep_was_killed_before_its_first_job_ends_too(monkeypatch) -> None:
+    """Its parent is then another process already, which it must not take for the sweep."""
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(pid=os.getppid() + 1))
+    monkeypatch.setattr(one_job.threading, "Thread", lambda target, daemon: SimpleNamespace(start=target))
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    one_job._end_with_the_sweep.cache_clear()
+    one_job._end_with_the_sweep()
+    one_job._end_with_the_sweep.cache_clear()
+    assert ended == [1]
+
+
 @pytest.mark.slow(reason="waits for three tries in new processes")
 def test_a_configuration_that_kills_its_worker_is_named_after_three_tries(tmp_path: Path) -> None:
     """Whichever process writes the metrics of one run is killed, as if it had run out of memory."""
