@@ -8,7 +8,7 @@ from running import POINT, composed, keep
 
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.selected import SelectedGrid
-from dp_bench.report.figures.beyond import beyond
+from dp_bench.report.figures.beyond import beyond, beyond_selection
 from dp_bench.report.load.collect import collect
 from dp_bench.report.render.draw import draw
 from dp_bench.report.tables.beyond import beyond_table
@@ -59,11 +59,19 @@ def test_allocators_stand_side_by_side(tmp_path: Path) -> None:
     assert panel.y_names == ("Online", "AUTO-S")
     marks = {series.label: (series.x, series.low, series.high) for series in panel.series}
     assert marks["halving"][0] == pytest.approx((61.0,))
-    assert marks["selection"][1] == pytest.approx((50.0,))
+    assert marks.keys() == {"composition", "halving"}  # an interval of winners would flatten their differences
     assert marks["composition"][0] == pytest.approx((51.0, 26.0))
     (ax,) = draw(chart).axes
     assert [text.get_text() for text in ax.get_yticklabels()] == ["Online", "AUTO-S"]
-    assert ax.get_xlim()[0] < 25 < 72 < ax.get_xlim()[1]  # error bars lie along x, and are in the picture
+    assert ax.get_xlim()[0] < 25 < 62 < ax.get_xlim()[1]  # error bars lie along x, and are in the picture
+    winners = beyond_selection(collection)
+    assert winners is not None
+    (panel,) = winners.panels
+    assert panel.y_names == ("Online",)
+    marks = {series.label: (series.x, series.low, series.high) for series in panel.series}
+    assert marks["composition"][0] == pytest.approx((51.0,))
+    assert marks["selection"][1:] == (pytest.approx((50.0,)), pytest.approx((72.0,)))
+    assert "NOT PRIVATE" in winners.meaning
 
 
 def test_without_anything_beyond_the_paper_there_is_nothing(tmp_path: Path) -> None:
@@ -71,3 +79,4 @@ def test_without_anything_beyond_the_paper_there_is_nothing(tmp_path: Path) -> N
     collection = collect(tmp_path, "paper")
     assert beyond_table(collection) is None
     assert beyond(collection) is None
+    assert beyond_selection(collection) is None
