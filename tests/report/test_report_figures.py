@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 from report_helpers import small_store, synthetic_spec, write_run
 
 from dp_bench.report.analysis.accounts import accounts
@@ -290,13 +290,16 @@ def test_a_damaged_picture_of_the_cache_is_drawn_again(drawn: list[str], tmp_pat
 
 
 @pytest.mark.slow(reason="writes a whole report, or simulates searches")
-def test_the_page_has_the_pixels_of_the_file(drawn: list[str], tmp_path: Path) -> None:
+def test_the_page_has_the_picture_of_the_file_in_fewer_colors(drawn: list[str], tmp_path: Path) -> None:
     chart = Chart("one", "first", (Panel("title", "x", "y"),))
     pictures.save(chart, tmp_path)
     first, again = (picture(tmp_path / "one.png") for _ in range(2))
     assert first == again
     with Image.open(io.BytesIO(base64.b64decode(first))) as small, Image.open(tmp_path / "one.png") as large:
-        assert small.convert("RGB").tobytes() == large.convert("RGB").tobytes()
+        assert small.size == large.size
+        assert len(small.convert("RGB").getcolors()) <= 64
+        difference = ImageChops.difference(small.convert("RGB"), large.convert("RGB"))
+        assert max(ImageStat.Stat(difference).mean) < 1, "of 255"
 
 
 def test_strategies_differ_without_colour() -> None:
