@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dp_bench.privacy.allocation import Allocation, Budget
     from dp_bench.privacy.calibration import allocate
     from dp_bench.privacy.query import Query, Released
-    from dp_bench.report.load.frames import load_results, load_trajectories
+    from dp_bench.report.outputs.frames import load_results, load_trajectories
     from dp_bench.strategies import STRATEGIES, Strategy
     from dp_bench.strategies.ada_sig import AdaSig
     from dp_bench.strategies.adam_wosm import AdamWOSM
@@ -92,7 +92,7 @@ _MODULES = {
     "privacy.allocation": ("Allocation", "Budget"),
     "privacy.calibration": ("allocate",),
     "privacy.query": ("Query", "Released"),
-    "report.load.frames": ("load_results", "load_trajectories"),
+    "report.outputs.frames": ("load_results", "load_trajectories"),
     "strategies": ("STRATEGIES", "Strategy"),
     "tasks": ("TASKS", "Classification"),
 }

@@ -17,7 +17,12 @@ LAW = (
     "errors < arguments < files < registry < paper < privacy < strategies < mechanism < data < tasks < experiment"
     " < training < testing < sweep < report < cli"
 )
-ROOMS = LAW.split(" < ")
+# Within the largest room the same holds for its parts: from stored runs to tables and charts, to what is written.
+LAW_OF_REPORTS = (
+    "names < load < epsilon_notes < chart < table < analysis < contents < cells < figures < tables < build"
+    " < render < page < outputs < commands"
+)
+ROOMS, REPORTS = LAW.split(" < "), LAW_OF_REPORTS.split(" < ")
 STARTS_WITHOUT_TORCH = [
     *("files.cached", "paper.published", "privacy.calibration", "privacy.query", "strategies", "data", "tasks"),
     *("experiment.config", "experiment.plan", "experiment.store", "training.job", "training.progress"),
@@ -25,31 +30,38 @@ STARTS_WITHOUT_TORCH = [
 ]
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def room_of(path: Path, package: Path = PACKAGE) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[str]:
-    rooms = set()
+def imported_rooms(path: Path, package: str = "dp_bench") -> set[str]:
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "dp_bench":
-            rooms |= {alias.name for alias in node.names if alias.name in ROOMS}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dp_bench."):
-            rooms.add(node.module.split(".")[1])
+        if isinstance(node, ast.ImportFrom):
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("dp_bench.")}
-    return rooms
+            modules |= {alias.name for alias in node.names}
+    return {name.removeprefix(f"{package}.").split(".")[0] for name in modules if name.startswith(f"{package}.")}
 
 
 SOURCES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+SOURCES_OF_REPORTS = [p for p in SOURCES if room_of(p) == "report" and p.parent.name + p.name != "report__init__.py"]
+
+
+def to_the_right(room: str, imported: set[str], law: list[str]) -> set[str]:
+    assert room in law, f"{room} has no place in the law"
+    return {other for other in imported & set(law) if law.index(other) > law.index(room)}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_only_what_is_to_the_left(path: Path) -> None:
-    room = room_of(path)
-    assert room in ROOMS, f"{room} has no place in the law"
-    to_the_right = {other for other in imported_rooms(path) if ROOMS.index(other) > ROOMS.index(room)}
-    assert not to_the_right
+    assert not to_the_right(room_of(path), imported_rooms(path), ROOMS)
+
+
+@pytest.mark.parametrize("path", SOURCES_OF_REPORTS, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_part_of_the_report_imports_only_what_is_to_its_left(path: Path) -> None:
+    room = room_of(path, PACKAGE / "report")
+    assert not to_the_right(room, imported_rooms(path, "dp_bench.report"), REPORTS)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -59,6 +71,7 @@ def test_no_file_is_too_long_to_be_read_at_one_sitting(path: Path) -> None:
 
 def test_every_room_exists() -> None:
     assert {room_of(path) for path in SOURCES} == set(ROOMS)
+    assert {room_of(path, PACKAGE / "report") for path in SOURCES_OF_REPORTS} == set(REPORTS)
 
 
 NAMES = {*STRATEGIES.built_in, *TASKS.built_in, *ACCOUNTANTS}

@@ -227,6 +227,6 @@ def test_hosts_and_commits_of_others_stay_text(tmp_path: Path) -> None:
     write_run(tmp_path, synthetic_spec(lr=0.3162), [0.1, 0.9], provenance=evil)
     (run,) = collect(tmp_path, "paper").runs
     assert run.provenance.host.startswith("=cmd")
-    from dp_bench.report.load.frames import frame, harmless
+    from dp_bench.report.outputs.frames import frame, harmless
 
     assert harmless(frame([replace(run)])).host[0].startswith("'=cmd")

@@ -1,17 +1,19 @@
 """The contents of a report, before anything is written: its tables and charts, by protocol and by part of the page."""
 
+import importlib
+import pkgutil
 from collections import Counter
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 
-from dp_bench.report import names
+from dp_bench.report import figures, names, tables
+from dp_bench.report.cells import Cell, cells
 from dp_bench.report.chart import Chart
 from dp_bench.report.contents import PROVENANCE, SECTIONS, Part, Scope, part
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.sections import Section, sections
-from dp_bench.report.outputs import provenance
-from dp_bench.report.outputs.explore import Cell, cells
 from dp_bench.report.table import Table
+from dp_bench.report.tables import provenance
 from dp_bench.report.tables.ranking import ranking_lines
 from dp_bench.report.tables.scorecard import headline
 
@@ -50,6 +52,7 @@ def build(
 
     With `reference` the page opens with those runs, in the folder reference/, and the others stand apart from them.
     """
+    _import_all()
     scopes = _scopes(collection, variant, accountants)
     chapters = [_chapter(scope) for scope in scopes]
     first, opening, found = collection, scopes, cells(scopes)
@@ -60,6 +63,13 @@ def build(
         chapters = [_chapter(scope, "reference") for scope in opening] + chapters
         found = cells(opening) + cells(scopes, from_here=True)
     return Report(collection.profile, _counts(first), chapters, part(PROVENANCE, opening[0]), found)
+
+
+def _import_all() -> None:
+    """Every module of figures and tables, so that a new one is shown without being listed."""
+    for package in (figures, tables):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 def _scopes(collection: Collection, variant: str | None, accountants: Names[str]) -> list[Scope]:

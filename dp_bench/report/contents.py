@@ -4,13 +4,12 @@
     def metric(results: Results, dataset: str, k: int) -> Chart | None: ...
 
 The parameters of such a function are attributes of `Scope`. One that takes a `dataset` is called for each data set, one
-that also takes a `k` for each k of it. What there is no data for is None, or an empty list.
+that also takes a `k` for each k of it. What there is no data for is None, or an empty list. `build.py`
+imports them all.
 """
 
-import importlib
 import inspect
 import itertools
-import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
@@ -119,7 +118,7 @@ def part(title: str, scope: Scope) -> Part:
     made = Part(title)
     if title == SECTIONS[0] and not scope.section.composed:
         return made  # another way to pay for a search is not judged by the paper's values
-    items = [item for item in _items() if item.section == title and (scope.main or not item.main_only)]
+    items = [item for item in _ITEMS if item.section == title and (scope.main or not item.main_only)]
     items.sort(key=lambda item: (item.order, item.function.__name__))
     for _, members in groupby(items, key=lambda item: item.order // 10):
         together = list(members)
@@ -129,16 +128,6 @@ def part(title: str, scope: Scope) -> Part:
             for content in _called(item, scope, dataset):
                 made.add(content)
     return made
-
-
-def _items() -> list[_Item]:
-    """All of them: every module of the two packages is imported, so that a new one is found without being listed."""
-    from dp_bench.report import figures, tables
-
-    for package in (figures, tables):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-    return _ITEMS
 
 
 def _called(item: _Item, scope: Scope, dataset: str) -> Iterator[Content]:

@@ -28,6 +28,11 @@ def axis(strategy_name: str, name: str) -> str:
     return STRATEGIES[strategy_name].symbol(name)
 
 
+def commit(full: str) -> str:
+    """A commit's first digits, and the "+" of a tree that was changed since."""
+    return full[:7] + "+" * full.endswith("+")
+
+
 def deviations(value: float) -> str:
     """A distance in standard deviations, with its sign."""
     return _signed(f"{value:+.1f}")

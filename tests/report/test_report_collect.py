@@ -15,9 +15,9 @@ from dp_bench.experiment.folder_names import without_private_choices
 from dp_bench.experiment.store import RunFolder
 from dp_bench.files.checksummed import write_checksummed
 from dp_bench.report.load.collect import collect
-from dp_bench.report.load.frames import frame
 from dp_bench.report.load.results import Key
 from dp_bench.report.load.sections import sections
+from dp_bench.report.outputs.frames import frame
 
 
 @pytest.fixture

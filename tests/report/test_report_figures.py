@@ -13,7 +13,6 @@ from report_helpers import small_store, synthetic_spec, write_run
 
 from dp_bench.report.analysis.accounts import accounts
 from dp_bench.report.analysis.scorecard import scorecard
-from dp_bench.report.analysis.trade_offs import TradeOff
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.figures.deviations import deviations
 from dp_bench.report.figures.heat_maps import heat_maps
@@ -25,10 +24,11 @@ from dp_bench.report.figures.trajectories import trajectories
 from dp_bench.report.load.collect import collect
 from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import sections
+from dp_bench.report.load.trade_offs import TradeOff
 from dp_bench.report.render import pictures
 from dp_bench.report.render.draw import draw
-from dp_bench.report.render.embed import picture
 from dp_bench.report.render.looks import Look, look_of
+from dp_bench.report.render.webp import picture
 from dp_bench.strategies import STRATEGIES
 
 

@@ -127,7 +127,7 @@ def test_help_has_examples_and_starts_light(capsys: pytest.CaptureFixture[str]) 
     for module, heavy in (
         ("dp_bench.report.commands.report", {"torch", "matplotlib", "pandas"}),
         ("dp_bench.report.build", {"torch", "matplotlib", "opacus"}),
-        ("dp_bench.report.render.page", {"torch", "matplotlib", "opacus"}),
+        ("dp_bench.report.page.page", {"torch", "matplotlib", "opacus"}),
     ):
         code = f"import sys, {module}; print(sorted({heavy!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,9 +26,9 @@ from dp_bench.report.epsilon_notes import budget_words, float32_excess
 from dp_bench.report.load.collect import collect
 from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import sections
-from dp_bench.report.outputs import rerun_commands
 from dp_bench.report.render.markdown import comma_separated
 from dp_bench.report.tables import privacy
+from dp_bench.report.tables.commands import commands_table
 
 MNIST = Sampling(512, 60_000)
 
@@ -286,7 +286,8 @@ def test_running_a_secure_run_again_is_said_to_spend_again(seeding: str, tmp_pat
     (folder / "metrics.csv").write_text("damaged")
     collection = collect(tmp_path, "paper")
     (section,) = sections(collection.runs)
-    table = rerun_commands.table(section.results)
+    table = commands_table(section.results)
+    assert table is not None
     secure = seeding == "secure"
     ((*_, command),) = table.rows
     assert command.endswith("  # spends the budget again") == secure

@@ -10,10 +10,12 @@ from running import composed
 
 from dp_bench.errors import UserError
 from dp_bench.experiment.resolve import specs
+from dp_bench.report import names
 from dp_bench.report.commands.report import make_report
 from dp_bench.report.load.collect import collect
 from dp_bench.report.load.sections import sections
-from dp_bench.report.outputs import appendix, picture, readme, rerun_commands
+from dp_bench.report.outputs import appendix, picture, readme
+from dp_bench.report.tables.commands import commands_table
 
 PROJECT = Path(__file__).parents[2]
 REFERENCE = PROJECT / "reports" / "reference" / "runs"
@@ -34,7 +36,8 @@ def test_a_command_names_the_run_that_it_gives_again(tmp_path: Path) -> None:
             write_run(tmp_path, spec, [0.1, 0.9])
     collection = collect(tmp_path, "verify")
     (section,) = sections(collection.runs)
-    table = rerun_commands.table(section.results)
+    table = commands_table(section.results)
+    assert table is not None
     given = set()
     for *_, command in table.rows:
         program, verb, *overrides = shlex.split(command)
@@ -50,10 +53,12 @@ def test_a_variant_is_repeated_as_it_was(tmp_path: Path) -> None:
     spec = synthetic_spec(variant=variant, profile="verify", kind="subset", lr=0.3162)
     write_run(tmp_path, replace(spec, hyperparameters={**spec.hyperparameters, "momentum": 0.0}), [0.1, 0.9])
     (section,) = sections(collect(tmp_path, "verify").runs)
-    ((_, commit, command),) = rerun_commands.table(section.results).rows
+    table = commands_table(section.results)
+    assert table is not None
+    ((_, commit, command),) = table.rows
     assert commit == "0123456"
     # A tree with changes is not a commit, and must not pass as one.
-    assert rerun_commands.short(f"{commit}789+") == f"{commit}+"
+    assert names.commit(f"{commit}789+") == f"{commit}+"
     assert " strategy.momentum=0 " in command
     assert "data=subset" not in command
 

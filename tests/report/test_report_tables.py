@@ -24,9 +24,9 @@ from dp_bench.report.render.write import write
 from dp_bench.report.table import Column, Marked, Table, printed
 from dp_bench.report.tables.best import best_table
 from dp_bench.report.tables.comparisons import comparisons_table
+from dp_bench.report.tables.completeness import completeness_table
 from dp_bench.report.tables.experiments import datasets, models
 from dp_bench.report.tables.ranking import ranking
-from dp_bench.report.tables.runs import completeness_table
 from dp_bench.report.tables.scorecard import full, headline, summary
 from dp_bench.report.tables.statistics import statistics_table
 from dp_bench.tasks import TASKS

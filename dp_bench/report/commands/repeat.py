@@ -12,8 +12,8 @@ from dp_bench.errors import UserError
 from dp_bench.experiment.record import RunRecord, record_of
 from dp_bench.experiment.rerun_command import overrides
 from dp_bench.experiment.store import read_stored
+from dp_bench.report import names
 from dp_bench.report.load.collect import collect
-from dp_bench.report.outputs.rerun_commands import short
 
 _CHEAP = 120.0  # seconds that it took where it was made
 _DATA = "the data here are others, or cannot be had"
@@ -85,9 +85,9 @@ def _no(reason: str) -> str:
 def _differences(there: RunRecord, here: RunRecord) -> str:
     """What is known to differ between the two machines."""
     facts = [
-        {**run.provenance.machine, **run.provenance.versions, "commit": short(run.provenance.commit)}
+        {**run.provenance.machine, **run.provenance.versions, "commit": names.commit(run.provenance.commit)}
         for run in (there, here)
     ]
-    names = [name for name in facts[0] if facts[0][name] != facts[1].get(name)]
-    each = ", ".join(f"{name} {facts[0][name]} there and {facts[1].get(name)} here" for name in names)
+    differing = [name for name in facts[0] if facts[0][name] != facts[1].get(name)]
+    each = ", ".join(f"{name} {facts[0][name]} there and {facts[1].get(name)} here" for name in differing)
     return each or "nothing that is recorded about the two machines differs"

@@ -78,13 +78,13 @@ def make_report(
     # Help must not wait for pandas and matplotlib.
     from dp_bench.report.build import build
     from dp_bench.report.load.collect import collect
-    from dp_bench.report.load.frames import frame, harmless
     from dp_bench.report.load.sections import sections
     from dp_bench.report.names import plural
     from dp_bench.report.outputs import appendix as appendices
     from dp_bench.report.outputs import picture as pictures
     from dp_bench.report.outputs import readme as readmes
-    from dp_bench.report.render import page
+    from dp_bench.report.outputs.frames import frame, harmless
+    from dp_bench.report.page import page
     from dp_bench.report.render.pictures import Drawing, save_all
     from dp_bench.report.render.write import write, write_file
     from dp_bench.report.table import Table

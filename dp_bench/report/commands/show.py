@@ -12,10 +12,9 @@ from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import SPENDS_AGAIN, RunFolder
 from dp_bench.report import names
+from dp_bench.report.cells import ledger_line
 from dp_bench.report.load.collect import collect, profiles
 from dp_bench.report.load.results import results
-from dp_bench.report.outputs.explore import ledger_line
-from dp_bench.report.outputs.rerun_commands import short
 from dp_bench.report.table import decimals, printed
 from dp_bench.sweep.terminal import sparkline
 from dp_bench.tasks import TASKS
@@ -124,7 +123,7 @@ def _again(run: RunRecord) -> list[str]:
         return [f"search again, which is a second release and spends the budget again: {again} runs=ANOTHER_FOLDER"]
     return [
         f"repeat{secret}: {again} runs=ANOTHER_FOLDER",
-        f"the same bits need commit {short(run.provenance.commit)} (arithmetic {run.provenance.arithmetic}), its "
-        "versions and the same kind of processor",
+        f"the same bits need commit {names.commit(run.provenance.commit)} (arithmetic {run.provenance.arithmetic}), "
+        "its versions and the same kind of processor",
         f"checksums: spec {run.result.digest[:16]}, metrics {(run.result.metrics_sha256 or 'not stored')[:16]}",
     ]

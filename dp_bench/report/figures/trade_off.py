@@ -1,10 +1,10 @@
 """The clipping trade-off, from the data that `dp-bench trade-off` stores next to the runs."""
 
 from dp_bench.report import names
-from dp_bench.report.analysis.trade_offs import TradeOff
 from dp_bench.report.chart import Chart, Panel, Series
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
+from dp_bench.report.load.trade_offs import TradeOff
 
 
 @shown("Training", 40, main_only=True)

@@ -14,8 +14,8 @@ from dp_bench.experiment.folder_names import is_secure, part
 from dp_bench.experiment.record import RunRecord, Stored, record_of
 from dp_bench.experiment.store import SPENDS_AGAIN, read_stored
 from dp_bench.files.from_json import FOREIGN
-from dp_bench.report.analysis.trade_offs import TradeOff, trade_off_in
 from dp_bench.report.load.recount import believed
+from dp_bench.report.load.trade_offs import TradeOff, trade_off_in
 from dp_bench.report.names import plural
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS

@@ -24,8 +24,8 @@ from dp_bench.files.atomic import write_atomically
 from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
 from dp_bench.report.chart import Chart
 from dp_bench.report.render.draw import draw
-from dp_bench.report.render.embed import cached_picture
 from dp_bench.report.render.looks import drawing_order, look_of
+from dp_bench.report.render.webp import cached_picture
 
 _STYLE = Path(__file__).with_name("dp_bench.mplstyle")
 _CODE = (Path(__file__), Path(__file__).with_name("draw.py"), _STYLE)

@@ -7,8 +7,8 @@ from typing import Any
 from dp_bench.errors import UserError
 from dp_bench.files.checksummed import read_checksummed
 from dp_bench.files.from_json import FOREIGN
+from dp_bench.report import names
 from dp_bench.report.contents import Part, shown
-from dp_bench.report.outputs.rerun_commands import short
 from dp_bench.report.table import Column, Table
 from dp_bench.testing.results import AUDIT, PARTS, Audit
 
@@ -39,8 +39,8 @@ def _when(content: Mapping[str, Any]) -> str:
     strategy = f" of {content['strategy']}" if content["strategy"] else ""
     return (
         f"{extent.capitalize()}{strategy}, finished {content['finished']} at commit "
-        f"{short(content['commit'] or 'unknown')}, arithmetic {content['arithmetic']}, dp_bench {content['dp_bench']}, "
-        f"{packages}, Python {content['python']}, {content['processor']}."
+        f"{names.commit(content['commit'] or 'unknown')}, arithmetic {content['arithmetic']}, "
+        f"dp_bench {content['dp_bench']}, {packages}, Python {content['python']}, {content['processor']}."
     )
 
 

@@ -14,8 +14,8 @@ from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.readings import results_of
 from dp_bench.report.load.results import Grid, Key
-from dp_bench.report.outputs.provenance import hours
 from dp_bench.report.table import Column, Table
+from dp_bench.report.tables.provenance import hours
 from dp_bench.tasks import TASKS
 
 _PROBABLE = "the paper's probable protocol (not private)"

@@ -13,20 +13,20 @@ from markupsafe import Markup
 from dp_bench import __version__
 from dp_bench.report.analysis import scorecard as sc
 from dp_bench.report.build import Report
+from dp_bench.report.cells import Cell
 from dp_bench.report.chart import Chart
 from dp_bench.report.contents import Part
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.load.results import Grid
-from dp_bench.report.outputs.explore import Cell
-from dp_bench.report.render.embed import (
+from dp_bench.report.page.embed import (
     MOST_RUNS_INSIDE,
     as_script,
     cells_data,
     chart_data,
     packed_runs,
-    picture,
     run_files,
 )
+from dp_bench.report.render.webp import picture
 from dp_bench.report.table import Column, Table
 
 _LONG_TEXT = 30  # beyond this many letters a cell's text is broken

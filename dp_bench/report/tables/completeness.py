@@ -1,13 +1,10 @@
-"""The runs behind a report: how many there are, how to get each again, where they come from."""
+"""How many of the runs of each grid are there."""
 
 from dp_bench.report import names
-from dp_bench.report.contents import PROVENANCE, shown
+from dp_bench.report.contents import shown
 from dp_bench.report.load.results import Grid, Results
-from dp_bench.report.outputs import provenance, rerun_commands
 from dp_bench.report.table import Column, Table
 
-# A whole sweep is run again by its own command, not point by point.
-_COMMANDS_WORTH_LISTING = 500
 _COLUMNS = (
     *("data set", "strategy", Column("k", "number"), "ε", Column("points tried", "number")),
     *(Column("runs done", "number"), Column("missing", "count"), Column("begun", "count"), Column("diverged", "count")),
@@ -43,16 +40,3 @@ def completeness_table(results: Results) -> Table:
         rows,
         grids=list(searches.values()),
     )
-
-
-shown("Completeness", 0, main_only=True)(provenance.not_begun)
-shown("Completeness", 20)(provenance.divergences)
-shown(PROVENANCE, 10)(provenance.facts)
-shown(PROVENANCE, 20)(provenance.sources)
-shown(PROVENANCE, 30)(lambda collection: provenance.skipped_table(collection.skipped))
-
-
-@shown("Completeness", 30)
-def commands_table(results: Results) -> Table | None:
-    found = rerun_commands.table(results)
-    return found if len(found.rows) <= _COMMANDS_WORTH_LISTING else None

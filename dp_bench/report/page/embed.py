@@ -1,21 +1,14 @@
-"""What the page carries inside: charts and grids as compact JSON that no name can break out of, and pictures."""
+"""What the page carries inside: charts and grids as compact JSON that no name can break out of."""
 
 import base64
-import hashlib
-import io
 import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
-from dp_bench.files.atomic import cache_folder
-from dp_bench.files.checksummed import read_checksummed_bytes, write_checksummed_bytes
+from dp_bench.report.cells import Cell, compact, guarantee_words, opened
 from dp_bench.report.chart import Chart, HeatMap, Panel, Series
-from dp_bench.report.outputs.explore import Cell, compact, guarantee_words, opened
 from dp_bench.report.render.looks import look_of
 
 # Beyond so many runs each grid's are a separate file, loaded when it is opened. Packed, a run takes about 0.4 kB, and
@@ -108,25 +101,3 @@ def _heat(heat: HeatMap) -> dict[str, Any]:
 def _plain(label: str) -> str:
     """Without matplotlib's notation for an index."""
     return _INDEXED.sub("\\1\u209c", label).replace("$", "")
-
-
-_COLORS = 64
-
-
-def cached_picture(name: str) -> Path:
-    return cache_folder() / "figures" / name
-
-
-def picture(file: Path) -> str:
-    """A PNG in 64 colors and two fifths fewer bytes, as base64: the page has to stay below 3 MB, and draws most figures
-    from their numbers."""
-    png = file.read_bytes()
-    place = cached_picture(f"{hashlib.sha256(png).hexdigest()}-{_COLORS}.webp")
-    content = read_checksummed_bytes(place)
-    if content is None:
-        with Image.open(io.BytesIO(png)) as pixels, io.BytesIO() as buffer:
-            few = pixels.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
-            few.convert("RGB").save(buffer, format="webp", lossless=True)
-            content = buffer.getvalue()
-        write_checksummed_bytes(place, content)
-    return base64.b64encode(content).decode()

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dp_bench.experiment.archive import Skipped
 from dp_bench.experiment.folder_names import departures
 from dp_bench.experiment.record import RunRecord
 from dp_bench.paper import published
 from dp_bench.report import names
+from dp_bench.report.contents import PROVENANCE, shown
 from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.results import Key, Results
@@ -49,6 +49,7 @@ def banners(profile: str, section: Section) -> list[str]:
     return found
 
 
+@shown(PROVENANCE, 10)
 def facts(collection: Collection) -> Table:
     """Commits, versions, machines, time."""
     runs = collection.runs
@@ -77,6 +78,7 @@ def _in_words(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
 
 
+@shown(PROVENANCE, 20)
 def sources(collection: Collection) -> Table:
     """The data behind the runs."""
     rows: dict[tuple[Any, ...], None] = {}
@@ -93,6 +95,7 @@ def sources(collection: Collection) -> Table:
     )
 
 
+@shown("Completeness", 20)
 def divergences(results: Results) -> Table | None:
     """Which runs diverged and why, one row per grid; None if none did."""
     if not any(grid.diverged for grid in results.values()):
@@ -115,6 +118,7 @@ def divergences(results: Results) -> Table | None:
     )
 
 
+@shown("Completeness", 0, main_only=True)
 def not_begun(results: Results) -> list[str]:
     """The paper's grids of which nothing is there, one line per data set and k."""
     planned: dict[tuple[str, int], list[Key]] = {}
@@ -138,8 +142,9 @@ def _searches(keys: Iterable[Key]) -> str:
     return "; ".join(f"{names.strategy(strategy)} at ε = {', '.join(each)}" for strategy, each in epsilons.items())
 
 
-def skipped_table(skipped: Iterable[Skipped]) -> Table | None:
-    rows = tuple((item.folder, item.reason) for item in skipped)
+@shown(PROVENANCE, 30)
+def skipped_table(collection: Collection) -> Table | None:
+    rows = tuple((item.folder, item.reason) for item in collection.skipped)
     if not rows:
         return None
     return Table("skipped", "Folders that were skipped.", ("folder", "reason"), rows)

@@ -5,11 +5,16 @@ from collections.abc import Sequence
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.store import SPENDS_AGAIN
 from dp_bench.report import names
+from dp_bench.report.contents import shown
 from dp_bench.report.load.results import Grid, Point, Results
 from dp_bench.report.table import Table
 
+# A whole sweep is run again by its own command, not point by point.
+_WORTH_LISTING = 500
 
-def table(results: Results) -> Table:
+
+@shown("Completeness", 30)
+def commands_table(results: Results) -> Table | None:
     """A command for every point and commit at which seeds of it were run."""
     rows, grids = [], []
     for grid in results.values():
@@ -17,8 +22,12 @@ def table(results: Results) -> Table:
             seeds: dict[str, list[int]] = {}
             for run in point.runs:
                 seeds.setdefault(run.provenance.commit, []).append(run.spec.seed)
-            rows += [(_name(grid), short(commit), _again(grid, point, members)) for commit, members in seeds.items()]
+            rows += [
+                (_name(grid), names.commit(commit), _again(grid, point, members)) for commit, members in seeds.items()
+            ]
             grids += [[grid]] * len(seeds)
+    if len(rows) > _WORTH_LISTING:
+        return None
     return Table(
         "commands",
         "Every point that was run, and the command that runs it again.",
@@ -45,11 +54,6 @@ def _again(grid: Grid, point: Point, seeds: Sequence[int]) -> str:
 def _secret(grid: Grid) -> bool:
     """Whether its noise cannot be drawn again."""
     return grid.private and grid.spec.secure
-
-
-def short(commit: str) -> str:
-    """A commit's first digits, and the "+" of a tree that was changed since."""
-    return commit[:7] + "+" * commit.endswith("+")
 
 
 def _name(grid: Grid) -> str:

@@ -12,7 +12,6 @@ from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.trade_off_store import read_trade_off
 from dp_bench.privacy.accounting import exact
 from dp_bench.report import names
-from dp_bench.report.outputs.rerun_commands import short
 
 
 @dataclass(frozen=True)
@@ -42,5 +41,5 @@ def _measured_on(spec: RunSpec, facts: Mapping[str, Any]) -> str:
     words += f" It diverged at {facts['diverged']}." if facts["diverged"] else ""
     words += f" Departs from the protocol: {spec.variant}." if choices(spec.variant) else ""
     words += f" Data: {'; '.join(caveats)}." if caveats else ""
-    commit = short(facts.get("commit") or "unknown")
+    commit = names.commit(facts.get("commit") or "unknown")
     return words + f" Again: {command('trade-off', spec, [spec.seed])} (at commit {commit})."
