@@ -1,7 +1,7 @@
 """A table: columns that know how their values are printed, and rows of values. `dp_bench.report.render` writes it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
@@ -10,7 +10,7 @@ from dp_bench.files.names import one_line
 from dp_bench.privacy.accounting import rounded_up
 from dp_bench.report import names
 from dp_bench.report.epsilon_notes import budget_words
-from dp_bench.report.load.results import Grid
+from dp_bench.report.load.results import Grid, Key
 from dp_bench.tasks import TASKS
 
 _ASCII = {"–": "-", "−": "-", "×": "x ", "±": "+-", "∞": "inf", "²": "^2", "†": "", "‡": "", **names.GREEK}
@@ -47,7 +47,8 @@ class Marked(NamedTuple):
     """A value with a mark that the table's notes explain. A CSV has no notes, and says it in `guarantees`."""
 
     value: Any
-    mark: str
+    mark: str = ""
+    opens: str = ""  # the folder of the grid whose runs the page opens there
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,6 @@ class Table:
     grids: Sequence[Sequence[Grid]] | None = None  # of ours in each row: what its epsilons mean follows from them
     remarks: tuple[str, ...] = ()  # on each row, for a CSV, which has no notes and is passed on alone
     in_paper: bool = False  # in the paper's layout: written as LaTeX, too
-    # (row, column) -> the folder of the grid whose runs the page opens there.
-    opens: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         widths = {len(row) for row in self.rows} | {len(self.head)}
@@ -140,6 +139,34 @@ class Table:
     def cells(self) -> tuple[tuple[str, ...], ...]:
         """The rows as they are printed."""
         return tuple(tuple(c.printed(v) for c, v in zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def opens(self, row: int, column: int) -> str:
+        value = self.rows[row][column]
+        return value.opens if isinstance(value, Marked) else ""
+
+
+Row = Mapping[Column | str, Any]  # values by column
+K, EPSILON = Column("k", "number"), Column("ε", "budget")
+
+
+def by_column(rows: Sequence[Row]) -> tuple[list[Column | str], list[list[Any]]]:
+    """The head and the rows of a table, of rows that name their columns, all of them the same ones."""
+    return [*rows[0]], [[*row.values()] for row in rows]
+
+
+def place(key: Key) -> Row:
+    """The columns that say which grid."""
+    return {
+        "data set": names.dataset(key.dataset),
+        "strategy": names.strategy(key.strategy),
+        K: key.k,
+        EPSILON: key.epsilon,
+    }
+
+
+def budget_place(key: Key) -> Row:
+    """The same in a table about budgets, of one data set."""
+    return {"strategy": names.strategy(key.strategy), K: key.k, Column("ε budget", "budget"): key.epsilon}
 
 
 def printed(dataset: str, value: float | None) -> float | None:

@@ -9,8 +9,8 @@ from dp_bench.paper.readings import FROZEN, FROZEN_RATE, PROBABLE, SOUND
 from dp_bench.report import names
 from dp_bench.report.analysis.scorecard import BETTER, NOT_RUN, REPRODUCED
 from dp_bench.report.load.collect import collect
-from dp_bench.report.load.readings import reading, results_of
 from dp_bench.report.load.results import Key
+from dp_bench.report.load.sections import reading, results_of
 from dp_bench.report.tables.ablations import CONTENDERS, ablations_table
 from dp_bench.report.tables.protocols import pairs, protocols_table
 

@@ -48,7 +48,7 @@ def test_every_published_cell_has_a_score(tmp_path: Path) -> None:
     verdicts = {score.verdict for score in scores if score.grid is None}
     assert verdicts == {sc.NOT_RUN}
     tallies = sc.tallies(scores)
-    assert sum(tally.total for tally in tallies) == 153
+    assert sum(tally.counts.total() for tally in tallies) == 153
     assert [(t.dataset, t.strategy) for t in tallies][:2] == [("mnist", "online"), ("mnist", "fixed_threshold")]
 
 

@@ -13,8 +13,8 @@ from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.accounting import rounded_up
 from dp_bench.privacy.allocation import Allocation
 from dp_bench.privacy.calibration import total
-from dp_bench.report.analysis.store_totals import total_table
 from dp_bench.report.load.collect import collect
+from dp_bench.report.tables.store_totals import total_table
 
 
 def shown(root: Path) -> tuple[str, str, str]:

@@ -4,14 +4,13 @@ import csv
 import io
 import shutil
 import subprocess
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from report_helpers import ROWS, small_store, synthetic_spec, write_run
 
 from dp_bench.report import names
-from dp_bench.report.analysis import architectures
 from dp_bench.report.analysis.scorecard import rankings, scorecard, tallies
 from dp_bench.report.build import build
 from dp_bench.report.chart import Chart, Panel, Series
@@ -25,7 +24,7 @@ from dp_bench.report.table import Column, Marked, Table, printed
 from dp_bench.report.tables.best import best_table
 from dp_bench.report.tables.comparisons import comparisons_table
 from dp_bench.report.tables.completeness import completeness_table
-from dp_bench.report.tables.experiments import datasets, models
+from dp_bench.report.tables.experiments import datasets, layers, models
 from dp_bench.report.tables.ranking import ranking
 from dp_bench.report.tables.scorecard import full, headline, summary
 from dp_bench.report.tables.statistics import statistics_table
@@ -142,7 +141,7 @@ def test_data_sets_and_models(results: Results) -> None:
 @pytest.mark.parametrize("options", [{}, {"words": 15, "output_activation": True, "autoencoder_padding": 1}])
 def test_layers_are_those_of_the_modules(dataset: str, options: dict[str, int]) -> None:
     recipe = TASKS[dataset].recipe(options)
-    made, described = recipe.build(), architectures.layers(recipe)
+    made, described = recipe.build(), layers(recipe)
     counts = [layer.parameters for layer in described if layer.parameters]
     modules = [sum(p.numel() for p in module.parameters()) for module in made]
     assert counts == [count for count in modules if count]
@@ -152,7 +151,7 @@ def test_layers_are_printed_as_in_the_appendix() -> None:
     """Derived from the modules: kind, size, stride, padding and activation of some of each kind."""
 
     def printed(dataset: str, **options: object) -> list[tuple[object, ...]]:
-        return [astuple(layer) for layer in architectures.layers(TASKS[dataset].recipe(options))]
+        return list(layers(TASKS[dataset].recipe(options)))
 
     assert printed("mnist") == [
         ("2D Conv", "16×8×8", "1×1", "3×3", "ReLU", 1040),

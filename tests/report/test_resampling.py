@@ -13,10 +13,10 @@ from dp_bench.experiment.selected import SelectedGrid
 from dp_bench.experiment.store import RunFolder
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
 from dp_bench.report.analysis.resampling import PoolRun, resampled, winning
-from dp_bench.report.analysis.store_totals import total_table
 from dp_bench.report.build import build
 from dp_bench.report.load.collect import collect
 from dp_bench.report.load.sections import sections
+from dp_bench.report.tables.store_totals import total_table
 
 SEARCHES = 10_000
 

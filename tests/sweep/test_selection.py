@@ -27,8 +27,8 @@ from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder
 from dp_bench.files import system
 from dp_bench.privacy.accountants import RDP_ORDERS
 from dp_bench.privacy.selection import Trials
-from dp_bench.report.analysis.store_totals import total_table
 from dp_bench.report.load.collect import collect
+from dp_bench.report.tables.store_totals import total_table
 from dp_bench.training.selection import Tried, best_of
 
 pytestmark = pytest.mark.usefixtures("without_data")

@@ -4,13 +4,13 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_bench.paper import published
 from dp_bench.paper.readings import TUNED
 from dp_bench.report.analysis.statistics import pooled_sd
-from dp_bench.report.load.results import Grid, Key, Point, Results, number
+from dp_bench.report.load.results import Grid, Key, Point, Results
 from dp_bench.report.load.sections import Section
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -23,18 +23,6 @@ PARTLY_DIVERGED = "partly diverged"
 NOT_JUDGED = "not judged"
 # Of the cells that publish hyperparameters and no value:
 SAME_POINT, AS_GOOD, OTHER_POINT, NOT_SEARCHED = "same point", "as good", "other point", "not searched"
-VERDICTS = (
-    REPRODUCED,
-    BETTER,
-    WORSE,
-    PARTLY_DIVERGED,
-    SAME_POINT,
-    AS_GOOD,
-    OTHER_POINT,
-    NOT_SEARCHED,
-    NOT_JUDGED,
-    NOT_RUN,
-)
 OPEN = (NOT_JUDGED, NOT_RUN)  # nothing is said about the paper
 
 EXPLANATIONS = {
@@ -49,6 +37,7 @@ EXPLANATIONS = {
     NOT_JUDGED: "a reduced protocol or synthetic data: shown beside the published value, comparable with it in no way",
     NOT_RUN: "no run of this grid is done",
 }
+VERDICTS = tuple(EXPLANATIONS)  # in the order of tables
 
 
 @dataclass(frozen=True)
@@ -57,12 +46,22 @@ class Score:
 
     cell: published.Cell
     grid: Grid | None
-    point: Point | None  # the one compared: our best
-    mean: float | None
-    sd: float | None
-    gain: float | None  # ours less the published mean, the sign turned where lower is better
-    deviations: float | None  # the same in pooled standard deviations
-    verdict: str
+    verdict: str = NOT_RUN
+    gain: float | None = None  # ours less the published mean, the sign turned where lower is better
+    deviations: float | None = None  # the same in pooled standard deviations
+
+    @property
+    def point(self) -> Point | None:
+        """The one compared: our best."""
+        return self.grid.best if self.grid else None
+
+    @property
+    def mean(self) -> float | None:
+        return self.point.mean() if self.point else None
+
+    @property
+    def sd(self) -> float | None:
+        return self.point.sd() if self.point else None
 
     @property
     def tuned(self) -> bool:
@@ -95,37 +94,30 @@ def key_of_cell(cell: published.Cell) -> Key:
 
 def _score(cell: published.Cell, grid: Grid | None) -> Score:
     if grid is None or not grid.points:
-        return Score(cell, grid, None, None, None, None, None, NOT_RUN)
-    best = grid.best
-    mean, sd = (best.mean(), best.sd()) if best else (None, None)
+        return Score(cell, grid)
     if not grid.full_protocol:
-        return Score(cell, grid, best, mean, sd, None, None, NOT_JUDGED)
-    gain = deviations = None
-    if cell.status == "value" and mean is not None and cell.mean is not None:
-        gain = _gain(cell.dataset, mean, cell.mean)
-        deviations = _in_deviations(gain, pooled_sd(cell.sd, sd))
-    verdicts = {"value": _verdict_of_value, "diverged": _verdict_of_divergence, "point": _verdict_of_point}
-    verdict = verdicts[cell.status](cell, grid, deviations)
+        return Score(cell, grid, NOT_JUDGED)
+    best, gain, deviations = grid.best, None, None
+    if cell.status == "value" and best:
+        gain = worth(cell.dataset, best.mean()) - worth(cell.dataset, cell.mean)
+        deviations = _in_deviations(gain, pooled_sd(cell.sd, best.sd()))
+    verdict = _verdict(cell, grid, deviations)
     if best and best.diverged and verdict in (REPRODUCED, BETTER):
         verdict = PARTLY_DIVERGED
-    return Score(cell, grid, best, mean, sd, gain, deviations, verdict)
+    return Score(cell, grid, verdict, gain, deviations)
 
 
-def _verdict_of_value(cell: published.Cell, grid: Grid, deviations: float | None) -> str:
+def _verdict(cell: published.Cell, grid: Grid, deviations: float | None) -> str:
+    if cell.status == "point":
+        return _verdict_of_point(cell, grid)
+    if cell.status == "diverged":
+        return BETTER if not grid.all_diverged else REPRODUCED if grid.searched else NOT_SEARCHED
     if deviations is None:
         return WORSE  # every run diverged
-    if abs(deviations) <= NEAR:
-        return REPRODUCED
-    return BETTER if deviations > 0 else WORSE
+    return REPRODUCED if abs(deviations) <= NEAR else BETTER if deviations > 0 else WORSE
 
 
-def _verdict_of_divergence(cell: published.Cell, grid: Grid, deviations: float | None) -> str:
-    if not grid.all_diverged:
-        return BETTER
-    return REPRODUCED if grid.searched else NOT_SEARCHED
-
-
-def _verdict_of_point(cell: published.Cell, grid: Grid, deviations: float | None) -> str:
+def _verdict_of_point(cell: published.Cell, grid: Grid) -> str:
     theirs, best = grid.at(dict(cell.hyperparameters)), grid.best
     if not grid.searched or theirs is None:
         return NOT_SEARCHED
@@ -133,7 +125,7 @@ def _verdict_of_point(cell: published.Cell, grid: Grid, deviations: float | None
         return OTHER_POINT
     if theirs is best:
         return SAME_POINT
-    behind = _gain(cell.dataset, number(best.mean()), number(theirs.mean()))
+    behind = worth(cell.dataset, best.mean()) - worth(cell.dataset, theirs.mean())
     deviations = _in_deviations(behind, pooled_sd(best.sd(), theirs.sd()))
     return AS_GOOD if deviations is not None and deviations <= NEAR else OTHER_POINT
 
@@ -145,12 +137,7 @@ class Tally:
     dataset: str
     strategy: str
     counts: Counter[str]
-    median_deviation: float | None
-    values: int  # cells with a published value that ours can be compared with
-
-    @property
-    def total(self) -> int:
-        return self.counts.total()
+    median_deviation: float | None  # of the cells with a published value that ours can be compared with
 
 
 def tallies(scores: Iterable[Score]) -> list[Tally]:
@@ -164,12 +151,13 @@ def tallies(scores: Iterable[Score]) -> list[Tally]:
         mine = groups[dataset, strategy]
         deviations = [score.deviations for score in mine if score.deviations is not None]
         middle = statistics.median(deviations) if deviations else None
-        found.append(Tally(dataset, strategy, Counter(score.verdict for score in mine), middle, len(deviations)))
+        found.append(Tally(dataset, strategy, Counter(score.verdict for score in mine), middle))
     return found
 
 
 # Strategies, best first; those whose means are equal stand together.
 Order = tuple[tuple[str, ...], ...]
+_Worth = tuple[float, float | None]  # with its standard deviation
 
 
 @dataclass(frozen=True)
@@ -217,49 +205,43 @@ def rankings(scores: Sequence[Score]) -> list[Ranking]:
 
 
 def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Ranking:
-    # (mean, sd) by strategy; a grid that diverged is worse than any that did not.
-    worst = -math.inf if TASKS[dataset].higher_is_better else math.inf
-    theirs = {s.cell.strategy: (worst if s.cell.mean is None else s.cell.mean, s.cell.sd) for s in members}
-    ours = {s.cell.strategy: (worst if s.mean is None else s.mean, s.sd) for s in members if s.verdict not in OPEN}
-
-    def best_first(found: dict[str, tuple[float, float | None]]) -> Order:
-        def mean(name: str) -> float:
-            return found[name][0]
-
-        ordered = sorted(found, key=mean, reverse=TASKS[dataset].higher_is_better)
-        return tuple(tuple(equals) for _, equals in itertools.groupby(ordered, key=mean))
-
-    def apart(found: dict[str, tuple[float, float | None]], winner: str, loser: str) -> float:
-        (mean, sd), (other_mean, other_sd) = found[winner], found[loser]
-        if mean == other_mean:
-            return 0.0
-        gain = _gain(dataset, mean, other_mean)
-        if math.isinf(gain):  # one of them diverged
-            return gain
-        deviations = _in_deviations(gain, pooled_sd(sd, other_sd))
-        return 0.0 if deviations is None else deviations
-
+    run = [s for s in members if s.verdict not in OPEN]
+    theirs = {s.cell.strategy: (worth(dataset, s.cell.mean), s.cell.sd) for s in members}
+    ours = {s.cell.strategy: (worth(dataset, s.mean), s.sd) for s in run}
     claims = [
         (winner, loser)
-        for winner, loser in itertools.combinations(itertools.chain(*best_first(theirs)), 2)
-        if winner in ours and loser in ours and apart(theirs, winner, loser) > NEAR
+        for winner, loser in itertools.combinations(itertools.chain(*_best_first(theirs)), 2)
+        if winner in ours and loser in ours and _apart(theirs[winner], theirs[loser]) > NEAR
     ]
     return Ranking(
         dataset,
         k,
         epsilon,
-        theirs=best_first(theirs),
-        ours=best_first(ours),
-        grids=tuple(s.grid for s in members if s.grid and s.verdict not in OPEN),
+        theirs=_best_first(theirs),
+        ours=_best_first(ours),
+        grids=tuple(s.grid for s in run if s.grid),
         claims=len(claims),
-        holding=sum(_gain(dataset, ours[winner][0], ours[loser][0]) > 0 for winner, loser in claims),
-        overturned=tuple((winner, loser) for winner, loser in claims if apart(ours, winner, loser) < -NEAR),
+        holding=sum(ours[winner][0] > ours[loser][0] for winner, loser in claims),
+        overturned=tuple((winner, loser) for winner, loser in claims if _apart(ours[winner], ours[loser]) < -NEAR),
     )
 
 
-def _gain(dataset: str, value: float, reference: float) -> float:
-    """How much better `value` is."""
-    return value - reference if TASKS[dataset].higher_is_better else reference - value
+def _best_first(found: Mapping[str, _Worth]) -> Order:
+    ordered = sorted(found, key=lambda name: found[name][0], reverse=True)
+    return tuple(tuple(equals) for _, equals in itertools.groupby(ordered, key=lambda name: found[name][0]))
+
+
+def _apart(first: _Worth, second: _Worth) -> float:
+    """How much better the first is, in pooled standard deviations; infinitely so if only the other diverged."""
+    gain = first[0] - second[0] if first[0] != second[0] else 0.0
+    return gain if math.isinf(gain) else _in_deviations(gain, pooled_sd(first[1], second[1])) or 0.0
+
+
+def worth(dataset: str, mean: float | None) -> float:
+    """More is better; a grid that diverged, which has no mean, is worse than any that did not."""
+    if mean is None:
+        return -math.inf
+    return mean if TASKS[dataset].higher_is_better else -mean
 
 
 def _in_deviations(difference: float, sd: float | None) -> float | None:

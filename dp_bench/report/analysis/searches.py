@@ -8,8 +8,8 @@ from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION
 from dp_bench.report.analysis.resampling import winner_of
 from dp_bench.report.analysis.shown_strategies import PUBLISHED
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.readings import results_of
 from dp_bench.report.load.results import Grid, Key
+from dp_bench.report.load.sections import results_of
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
 

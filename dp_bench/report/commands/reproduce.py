@@ -18,9 +18,8 @@ from dp_bench.paper import published
 from dp_bench.report import names
 from dp_bench.report.analysis.shown_strategies import PUBLISHED
 from dp_bench.report.commands.report import make_report
-from dp_bench.report.load.readings import reading
 from dp_bench.report.load.results import Grid
-from dp_bench.report.load.sections import Section, sections
+from dp_bench.report.load.sections import Section, reading, sections
 from dp_bench.strategies import STRATEGIES
 from dp_bench.sweep.terminal import print_table
 from dp_bench.tasks import TASKS

@@ -166,7 +166,7 @@ class Grid:
     def all_diverged(self) -> bool:
         return bool(self.points) and not any(point.converged for point in self.points)
 
-    @property
+    @cached_property
     def best(self) -> Point | None:
         """The first of the best points, or None if every run diverged or none is done."""
         converged = [point for point in self.points if point.converged]

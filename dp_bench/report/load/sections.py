@@ -1,12 +1,14 @@
-"""Runs by protocol: which variants share a table, and which of them is compared with the paper first."""
+"""Runs by protocol: which variants share a table, and which of them is compared with the paper first; by reading."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dp_bench.experiment import folder_names
 from dp_bench.experiment.folder_names import DEFAULT, without_private_choices
 from dp_bench.experiment.record import RunRecord
 from dp_bench.experiment.spec import RunSpec
+from dp_bench.paper.readings import Reading
 from dp_bench.privacy.allocators import COMPOSITION
 from dp_bench.report.load.results import Results, most_seeds, results
 
@@ -89,3 +91,22 @@ def _section(slug: str, variants: dict[str, str], runs: Mapping[str, Sequence[Ru
             own += [run for run in runs[dataset] if not run.spec.allocation and run.spec.variant == public]
         chosen += own
     return Section(slug, variants, tuple(chosen), results(chosen, seeds))
+
+
+def reading(variant: str) -> Reading:
+    """How a variant reads the paper, whatever data were trained on: its choices that do not name these."""
+    return frozenset(folder_names.reading(variant))
+
+
+def results_of(runs: Sequence[RunRecord], wanted: Reading) -> Results:
+    """The grids that were searched under one reading.
+
+    Of a data set of which only a part is here the emulated runs, if there are any: they have the paper's noise.
+    """
+    mine = [run for run in runs if reading(run.spec.variant) == wanted]
+    variants: dict[str, set[str]] = {}
+    for run in mine:
+        variants.setdefault(run.spec.dataset.name, set()).add(run.spec.variant)
+    closest = {name: min(found, key=lambda v: (not folder_names.is_emulated(v), v)) for name, found in variants.items()}
+    chosen = [run for run in mine if run.spec.variant == closest[run.spec.dataset.name]]
+    return results(chosen, most_seeds(chosen)) if chosen else {}

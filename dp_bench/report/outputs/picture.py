@@ -8,9 +8,8 @@ from dp_bench.experiment.folder_names import DEFAULT
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report.chart import Chart
 from dp_bench.report.figures.metric import metric
-from dp_bench.report.load.readings import reading
 from dp_bench.report.load.results import Results
-from dp_bench.report.load.sections import Section
+from dp_bench.report.load.sections import Section, reading
 from dp_bench.tasks import TASKS
 
 _K = 5

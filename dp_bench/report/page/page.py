@@ -57,7 +57,7 @@ def page(report: Report, folder: Path) -> str:
         return len(charts) - 1
 
     def cell_of(table: Table, row: int, column: int, from_here: bool) -> int | None:
-        return numbers.get((from_here, table.opens.get((row, column), "")))
+        return numbers.get((from_here, table.opens(row, column)))
 
     made.globals |= {"classes": _classes, "blocks": _blocks, "picture": _picture, "version": __version__}
     made.globals |= {"number_of": number_of, "cell_of": cell_of, "cell_class": _cell_class, "wordy": _WORDY}

@@ -7,9 +7,9 @@ from dp_bench.paper.readings import FROZEN, FROZEN_RATE, FROZEN_THRESHOLD, SOUND
 from dp_bench.report import names
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.readings import results_of
 from dp_bench.report.load.results import Grid, Key
-from dp_bench.report.table import Column, Table, printed_pair
+from dp_bench.report.load.sections import results_of
+from dp_bench.report.table import EPSILON, Column, K, Row, Table, by_column, printed_pair
 from dp_bench.tasks import TASKS
 
 
@@ -40,8 +40,8 @@ def ablations_table(collection: Collection) -> Table | None:
     ablated = {
         key._replace(strategy="online") for c in _ABLATED for key in by_reading[c.reading] if key.strategy == c.strategy
     }
-    order = {name: i for i, name in enumerate(TASKS)}
-    keys = sorted(ablated, key=lambda key: (order[key.dataset], key.k, key.epsilon))
+    order = list(TASKS)
+    keys = sorted(ablated, key=lambda key: (order.index(key.dataset), key.k, key.epsilon))
     rows = [
         [by_reading[contender.reading].get(key._replace(strategy=contender.strategy)) for contender in CONTENDERS]
         for key in keys
@@ -52,13 +52,7 @@ def ablations_table(collection: Collection) -> Table | None:
         "ablations",
         "What makes the difference: Online, Online with its threshold, its rate or both frozen at their first values, "
         "and strategies that search a line of the grid instead of a square; best point of those run.",
-        (
-            "data set",
-            Column("k", "number"),
-            Column("ε", "budget"),
-            *(Column(c.heading, "mean and sd") for c in CONTENDERS),
-        ),
-        [_row(key, grids) for key, grids in zip(keys, rows, strict=True)],
+        *by_column([_row(key, grids) for key, grids in zip(keys, rows, strict=True)]),
         notes=(
             "Both frozen is FixedLine that pays for a second query which nothing uses. Points beyond the paper's best "
             "and its neighbors may be missing: the Experiments part says how many of each grid were run.",
@@ -67,8 +61,10 @@ def ablations_table(collection: Collection) -> Table | None:
     )
 
 
-def _row(key: Key, grids: Sequence[Grid | None]) -> tuple[object, ...]:
-    return (names.dataset(key.dataset), key.k, key.epsilon, *(_value(key.dataset, grid) for grid in grids))
+def _row(key: Key, grids: Sequence[Grid | None]) -> Row:
+    found = zip(CONTENDERS, grids, strict=True)
+    values: Row = {Column(c.heading, "mean and sd"): _value(key.dataset, grid) for c, grid in found}
+    return {"data set": names.dataset(key.dataset), K: key.k, EPSILON: key.epsilon, **values}
 
 
 def _value(dataset: str, grid: Grid | None) -> object:

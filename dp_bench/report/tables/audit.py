@@ -45,23 +45,21 @@ def _when(content: Mapping[str, Any]) -> str:
 
 
 def _claims(audit: Audit) -> Table:
-    rows = [(f.part, f.subject, f.measured, f.claimed, "holds" if f.holds else "does not hold") for f in audit.findings]
     return Table(
         "audit",
         "What was audited: what was measured of each claim.",
         ("part", "strategy or layer", "measured", "claimed", Column("verdict", "verdict")),
-        rows,
+        [(f.part, f.subject, f.measured, f.claimed, "holds" if f.holds else "does not hold") for f in audit.findings],
     )
 
 
 def _planted(audit: Audit) -> Table:
-    rows = [
-        (bug.name, bug.what, ", ".join(bug.found_by) if not bug.missed else "missed", ", ".join(bug.subjects))
-        for bug in audit.bugs
-    ]
     return Table(
         "audit_planted",
         "Bugs that were planted, one at a time, and the parts that found them.",
         ("planted bug", "what it does", "found by", "in"),
-        rows,
+        [
+            (bug.name, bug.what, "missed" if bug.missed else ", ".join(bug.found_by), ", ".join(bug.subjects))
+            for bug in audit.bugs
+        ],
     )

@@ -1,5 +1,6 @@
 """The best hyperparameters of each grid and what they reach, in the paper's layout."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,38 +22,22 @@ def best_table(results: Results, dataset: str, k: int) -> Table:
     mine = of(results, dataset, k)
     strategies = private_strategies(mine)
     epsilons = sorted({key.epsilon for key in mine if STRATEGIES[key.strategy].private})
-    columns = [Column("ε")]
-    columns += [column for name in strategies for column in _columns(name, dataset)]
     rows = []
     for epsilon in epsilons:
-        cells = [_cells(mine.get(Key(dataset, name, k, epsilon)), name) for name in strategies]
-        rows.append((names.epsilon(epsilon), *(cell for some in cells for cell in some)))
+        cells = (_cells(mine.get(Key(dataset, name, k, epsilon)), name) for name in strategies)
+        rows.append((names.epsilon(epsilon), *itertools.chain(*cells)))
     by_epsilon = [[grid for key, grid in mine.items() if key.epsilon == epsilon] for epsilon in epsilons]
     return Table(
         f"best_{dataset}_k{k}",
         f"{names.dataset(dataset)}, k = {k}: the best hyperparameters of each grid and their "
         f"{TASKS[dataset].metric_words}, mean and standard deviation over {_seeds(mine.values())}; {_baselines(mine)}.",
-        columns,
+        ("ε", *(column for name in strategies for column in _columns(name, dataset))),
         rows,
         notes=tuple(_marks(rows, mine.values())),
         grids=by_epsilon,
         remarks=tuple(_remark(grids) for grids in by_epsilon),
         in_paper=True,
-        opens=_opened(mine, strategies, epsilons),
     )
-
-
-def _opened(mine: Results, strategies: Sequence[str], epsilons: Sequence[float]) -> dict[tuple[int, int], str]:
-    """The column of each strategy's metric, which follows its hyperparameters."""
-    found, start = {}, 1
-    for name in strategies:
-        column = start + len(STRATEGIES[name].swept)
-        start = column + 2
-        for row, epsilon in enumerate(epsilons):
-            grid = next((g for k, g in mine.items() if (k.strategy, k.epsilon) == (name, epsilon)), None)
-            if grid and grid.best:
-                found[row, column] = str(grid.spec.grid_folder)
-    return found
 
 
 def _columns(strategy: str, dataset: str) -> list[Column]:
@@ -72,19 +57,19 @@ def _cells(grid: Grid | None, strategy: str) -> list[Any]:
         return [Marked("-", incomplete), *["-" for _ in others]]
     mark = incomplete + (_SEEDS_DIVERGED if best.diverged else "")
     mean, sd = printed(grid.key.dataset, best.mean()), printed(grid.key.dataset, best.sd())
-    return [*best.hyperparameters.values(), Marked(mean, mark), sd]
+    return [*best.hyperparameters.values(), Marked(mean, mark, opens=str(grid.spec.grid_folder)), sd]
 
 
 def _remark(grids: Sequence[Grid]) -> str:
     """What the marks in a row say, in words."""
     incomplete = [names.strategy(grid.key.strategy) for grid in grids if grid.points and not grid.complete]
     words = [f"Points or seeds are missing: {', '.join(incomplete)}."] if incomplete else []
-    diverged = _diverged_seeds(grids)
-    return " ".join([*words, *([f"Seeds diverged: {diverged}."] if diverged else [])])
+    words += [f"Seeds diverged: {diverged}."] if (diverged := _diverged_seeds(grids)) else []
+    return " ".join(words)
 
 
 def _marks(rows: Iterable[Sequence[Any]], grids: Iterable[Grid]) -> list[str]:
-    cells = [cell if isinstance(cell, Marked) else Marked(cell, "") for row in rows for cell in row]
+    cells = [cell if isinstance(cell, Marked) else Marked(cell) for row in rows for cell in row]
     notes = {
         "-": "-: every run of the grid diverged.",
         NOT_RUN: f"{NOT_RUN}: not run.",
@@ -92,7 +77,7 @@ def _marks(rows: Iterable[Sequence[Any]], grids: Iterable[Grid]) -> list[str]:
         _SEEDS_DIVERGED: f"{_SEEDS_DIVERGED}: seeds of the point diverged; each counts with its best evaluation, if it "
         f"has one. {_diverged_seeds(grids)}.",
     }
-    found = {value for value, _ in cells} | {letter for _, mark in cells for letter in mark}
+    found = {cell.value for cell in cells} | {letter for cell in cells for letter in cell.mark}
     return [note for mark, note in notes.items() if mark in found]
 
 

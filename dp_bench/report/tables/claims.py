@@ -1,6 +1,5 @@
 """What the paper concludes in words: whether its own tables say so, and whether ours do."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,23 +7,16 @@ from dp_bench.paper import published
 from dp_bench.paper.claims import AHEAD, DIVERGES, NOT_WORSE, Claim, claims
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, key_of_cell, scorecard
+from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, key_of_cell, scorecard, worth
 from dp_bench.report.analysis.statistics import pooled_sd
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.readings import results_of
 from dp_bench.report.load.results import Grid, Key
-from dp_bench.report.table import Column, Table
+from dp_bench.report.load.sections import results_of
+from dp_bench.report.table import Column, Row, Table, by_column
 from dp_bench.report.tables.provenance import hours
-from dp_bench.tasks import TASKS
 
-_PROBABLE = "the paper's probable protocol (not private)"
-_COLUMNS = (
-    *("claim", "in the paper", "its own tables"),
-    *(Column("comparisons", "number", "sound protocol"), Column("claim", "verdict", "sound protocol")),
-    *(Column("comparisons", "number", _PROBABLE), Column("claim", "verdict", _PROBABLE)),
-    *(Column("core hours", "fraction"), Column("command", "code")),
-)
+_PROTOCOLS = {SOUND: "sound protocol", PROBABLE: "the paper's probable protocol (not private)"}
 HOLDS, PARTLY, FAILS, NOT_RUN = "holds", "partly", "does not hold", "not run"
 
 
@@ -44,18 +36,11 @@ def claim_holds(relation: str, dataset: str, first: Value, second: Value) -> boo
         return first.mean is None
     if first.mean is None and second.mean is None:
         return relation != AHEAD
-    gain = _worth(dataset, first) - _worth(dataset, second)
+    gain = worth(dataset, first.mean) - worth(dataset, second.mean)
     if relation == AHEAD:
         return gain > 0
     near = abs(gain) <= NEAR * (pooled_sd(first.sd, second.sd) or 0.0)
     return near or (relation == NOT_WORSE and gain >= 0)
-
-
-def _worth(dataset: str, value: Value) -> float:
-    """More is better; least of all a grid that diverged."""
-    if value.mean is None:
-        return -math.inf
-    return value.mean if TASKS[dataset].higher_is_better else -value.mean
 
 
 def comparisons(claim: Claim, cells: Cells) -> Iterator[tuple[bool, tuple[Key, ...]]]:
@@ -77,23 +62,18 @@ def verdict(held: Sequence[bool]) -> str:
 @shown("Scorecard", 40, main_only=True)
 def claims_table(collection: Collection) -> Table | None:
     """One row per claim."""
-    ours = [
-        {key_of_cell(s.cell): s for s in scorecard(results) if _counts(s)}
-        for results in (results_of(collection.runs, reading) for reading in (SOUND, PROBABLE))
-    ]
-    if not any(ours):
+    ours = {
+        name: {key_of_cell(s.cell): s for s in scorecard(results_of(collection.runs, reading)) if _counts(s)}
+        for reading, name in _PROTOCOLS.items()
+    }
+    if not any(ours.values()):
         return None
     theirs = {key_of_cell(cell): Value(cell.mean, cell.sd) for cell in published.cells() if cell.status != "point"}
-    rows, used = [], []
-    for claim in claims():
-        row, grids = _row(claim, theirs, ours)
-        rows.append(row)
-        used.append(grids)
+    rows, used = zip(*(_row(claim, theirs, ours) for claim in claims()), strict=True)
     return Table(
         "claims",
         "What the paper concludes, sentence by sentence: in how many comparisons its own tables say so, and ours.",
-        _COLUMNS,
-        rows,
+        *by_column(rows),
         notes=(
             "A comparison is one pair of strategies at one data set, k and ε (of k = 7 the paper prints no values); up "
             "to 2 pooled standard deviations are not a difference, except in who is ahead. Holds: in all comparisons "
@@ -114,29 +94,29 @@ def _counts(score: Score) -> bool:
     return score.mean is not None or score.grid.searched
 
 
-def _row(claim: Claim, theirs: Cells, ours: Sequence[Mapping[Key, Score]]) -> tuple[tuple[object, ...], list[Grid]]:
-    printed = [held for held, _ in comparisons(claim, theirs)]
-    row: list[object] = [_words(claim), claim.where, _share(printed)]
-    scores: dict[tuple[int, Key], Score] = {}
-    for i, cells in enumerate(ours):
+def _row(claim: Claim, theirs: Cells, ours: Mapping[str, Mapping[Key, Score]]) -> tuple[Row, list[Grid]]:
+    row: dict[Column | str, object] = {
+        "claim": f"{', '.join(map(names.dataset, claim.datasets))}: {claim.words}",
+        "in the paper": claim.where,
+        "its own tables": _share([held for held, _ in comparisons(claim, theirs)]),
+    }
+    scores: dict[tuple[str, Key], Score] = {}
+    for name, cells in ours.items():
         found = list(comparisons(claim, {key: Value(s.mean, s.sd) for key, s in cells.items()}))
         held = [one for one, _ in found]
-        row += [_share(held), verdict(held)]
-        scores |= {(i, key): cells[key] for _, keys in found for key in keys}
+        row[Column("comparisons", "number", name)] = _share(held)
+        row[Column("claim", "verdict", name)] = verdict(held)
+        scores |= {(name, key): cells[key] for _, keys in found for key in keys}
     runs = [run for score in scores.values() if score.point for run in score.point.runs]
-    row += [hours(runs) if runs else None, _command(claim)]
-    return tuple(row), [score.grid for score in scores.values() if score.grid]
+    row[Column("core hours", "fraction")] = hours(runs) if runs else None
+    row[Column("command", "code")] = _command(claim)
+    return row, [score.grid for score in scores.values() if score.grid]
 
 
 def _command(claim: Claim) -> str:
     words = [f"dataset={','.join(claim.datasets)}", f"strategy={','.join(claim.strategies)}", "grid.k=5,9"]
     words += [f"privacy.epsilon={','.join(map(names.epsilon, claim.epsilons))}"] if claim.epsilons else []
     return " ".join(["dp-bench run -m profile=verify", *words])
-
-
-def _words(claim: Claim) -> str:
-    where = ", ".join(names.dataset(dataset) for dataset in claim.datasets)
-    return f"{where}: {claim.words}"
 
 
 def _share(held: Sequence[bool]) -> str | None:

@@ -22,10 +22,9 @@ def commands_table(results: Results) -> Table | None:
             seeds: dict[str, list[int]] = {}
             for run in point.runs:
                 seeds.setdefault(run.provenance.commit, []).append(run.spec.seed)
-            rows += [
-                (_name(grid), names.commit(commit), _again(grid, point, members)) for commit, members in seeds.items()
-            ]
-            grids += [[grid]] * len(seeds)
+            for commit, members in seeds.items():
+                rows.append((_name(grid), names.commit(commit), _again(grid, point, members)))
+                grids.append([grid])
     if len(rows) > _WORTH_LISTING:
         return None
     return Table(

@@ -8,13 +8,8 @@ from dp_bench.report.analysis.shown_strategies import private_strategies
 from dp_bench.report.analysis.statistics import Comparison, compare, holm
 from dp_bench.report.contents import shown
 from dp_bench.report.load.results import Grid, Results
-from dp_bench.report.table import Column, Table, printed
+from dp_bench.report.table import Column, Row, Table, by_column, printed
 from dp_bench.tasks import TASKS
-
-_COLUMNS = (
-    *(Column("data set"), Column("strategies"), Column("ahead in", "number"), Column("difference", "metric")),
-    *(Column("95 % interval", "interval"), Column("superiority", "fraction"), Column("p (Holm)", "probability")),
-)
 
 
 @shown("Statistics", 10)
@@ -29,24 +24,23 @@ def comparisons_table(results: Results) -> Table | None:
     if not found:
         return None
     corrected = holm([comparison.p for *_, comparison in found])
-    rows = [
-        (
-            names.dataset(dataset),
-            f"{names.strategy(a)} – {names.strategy(b)}",
-            f"{c.ahead} of {c.cells}",
-            printed(dataset, c.difference),
-            tuple(printed(dataset, end) for end in c.interval) if c.interval else None,
-            c.superiority,
-            p,
-        )
+    rows: list[Row] = [
+        {
+            "data set": names.dataset(dataset),
+            "strategies": f"{names.strategy(a)} – {names.strategy(b)}",
+            Column("ahead in", "number"): f"{c.ahead} of {c.cells}",
+            Column("difference", "metric"): printed(dataset, c.difference),
+            Column("95 % interval", "interval"): c.interval and tuple(printed(dataset, end) for end in c.interval),
+            Column("superiority", "fraction"): c.superiority,
+            Column("p (Holm)", "probability"): p,
+        }
         for (dataset, a, b, c), p in zip(found, corrected, strict=True)
     ]
     return Table(
         "comparisons",
         "Strategies compared over all k and ε of a data set. Positive differences favour the first; "
         f"{'; '.join(sorted({TASKS[dataset].metric_words for dataset, *_ in found}))}.",
-        _COLUMNS,
-        rows,
+        *by_column(rows),
         notes=(
             "Superiority: the chance that a run of the first beats one of the second in the same cell; it counts every "
             "cell alike, while a few cells with large differences move the mean. p, of the superiority: seeds are "

@@ -1,18 +1,33 @@
-"""What was trained, on which data: the paper's table of data sets and its tables of layers."""
+"""What was trained, on which data: the paper's table of data sets, and of layers, read off the modules themselves."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.report import names
-from dp_bench.report.analysis.architectures import Layer, layers
 from dp_bench.report.contents import shown
 from dp_bench.report.load.results import Results
 from dp_bench.report.table import Column, Table
 from dp_bench.tasks import TASKS
+from dp_bench.tasks.base import Recipe
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Layer(NamedTuple):
+    kind: str
+    size: str  # kernel or output size, as the paper's appendix prints it
+    stride: str
+    padding: str
+    activation: str
+    parameters: int
 
 
 @shown("Experiments", 10)
 def datasets(results: Results) -> Table:
     """The paper's first table: what each experiment trains on and with."""
-    specs = {name: grid.spec for name in TASKS for grid in results.values() if grid.key.dataset == name}
+    specs = _specs(results)
     accounted = {name: max(g.spec.accounted_rows for g in results.values() if g.key.dataset == name) for name in specs}
     sizes = {name: sum(layer.parameters for layer in _layers(spec)) for name, spec in specs.items()}
     published = {name: TASKS[name].published_size for name in specs}
@@ -44,27 +59,68 @@ def datasets(results: Results) -> Table:
 @shown("Experiments", 20)
 def models(results: Results) -> list[Table]:
     """One table of layers for each data set's model."""
-    found = []
-    for name in TASKS:  # by name: a task of another package is loaded only if its runs are here
-        spec = next((g.spec for g in results.values() if g.key.dataset == name), None)
-        if spec is None:
-            continue
-        task, rows = TASKS[name], _layers(spec)
-        found.append(
-            Table(
-                f"model_{task.model}",
-                f"{task.model_title}, trained on {names.dataset(name)}: "
-                f"{sum(row.parameters for row in rows):,} parameters.",
-                (
-                    *("layer", Column("kernel or output size", "number"), Column("stride", "number")),
-                    *(Column("padding", "number"), "non-linearity", Column("parameters", "count")),
-                ),
-                [(r.kind, r.size, r.stride, r.padding, r.activation, r.parameters) for r in rows],
-                in_paper=True,
-            )
-        )
-    return found
+    return [_model(name, spec) for name, spec in _specs(results).items()]
+
+
+def _model(dataset: str, spec: RunSpec) -> Table:
+    task, rows = TASKS[dataset], _layers(spec)
+    return Table(
+        f"model_{task.model}",
+        f"{task.model_title}, trained on {task.title}: {sum(row.parameters for row in rows):,} parameters.",
+        (
+            *("layer", Column("kernel or output size", "number"), Column("stride", "number")),
+            *(Column("padding", "number"), "non-linearity", Column("parameters", "count")),
+        ),
+        rows,
+        in_paper=True,
+    )
+
+
+def _specs(results: Results) -> dict[str, RunSpec]:
+    """By data set."""
+    return {name: grid.spec for name in TASKS for grid in results.values() if grid.key.dataset == name}
 
 
 def _layers(spec: RunSpec) -> list[Layer]:
     return layers(TASKS[spec.dataset.name].recipe(spec.task_options))
+
+
+def layers(recipe: Recipe) -> list[Layer]:
+    """The layers of a model in order, each with the activation that follows it; reshaping is left out."""
+    import torch  # a report without tables of models needs none
+
+    with torch.device("meta"):  # shapes only, nothing is drawn or stored
+        modules = [module for module in recipe.build().modules() if not list(module.children())]
+    found: list[Layer] = []
+    for module in modules:
+        kind = type(module).__name__
+        if found and type(module).__module__ == torch.nn.modules.activation.__name__:
+            found[-1] = found[-1]._replace(activation=kind)
+        elif "Flatten" not in kind:
+            found.append(_layer(module))
+    return found
+
+
+def _layer(module: "nn.Module") -> Layer:
+    kind, parameters = type(module).__name__, sum(p.numel() for p in module.parameters())
+    known: dict[str, Any] = vars(module)
+    if "kernel_size" in known:
+        sizes = [*([known["out_channels"]] if "out_channels" in known else []), *_pair(known["kernel_size"])]
+        padding = _times(_pair(known["padding"])) if parameters else "-"
+        return Layer(_in_print(kind), _times(sizes), _times(_pair(known["stride"])), padding, "-", parameters)
+    return Layer(kind, str(known.get("out_features", "-")), "-", "-", "-", parameters)
+
+
+def _in_print(kind: str) -> str:
+    """Conv2d is a "2D Conv", ConvTranspose2d a "2D Transpose Conv"."""
+    name = kind.removesuffix("2d").replace("ConvTranspose", "Transpose Conv")
+    return f"2D {name}" if kind.endswith("2d") else name
+
+
+def _pair(value: Any) -> tuple[Any, ...]:
+    """torch takes one number for both, and paddings by name."""
+    return value if isinstance(value, tuple) else (value,) if isinstance(value, str) else (value, value)
+
+
+def _times(sizes: Iterable[Any]) -> str:
+    return "×".join(str(size) for size in sizes)

@@ -1,18 +1,16 @@
 """What every grid spends, what is not charged, what to be wary of, and what all grids spend together."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from dp_bench.privacy.accountants import ACCOUNTANTS, proven
 from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.privacy.calibration import warnings_for
 from dp_bench.privacy.query import split_words
 from dp_bench.report import names
-from dp_bench.report.analysis import store_totals
 from dp_bench.report.analysis.accounts import Account
 from dp_bench.report.contents import Part, shown
 from dp_bench.report.load.results import Results
-from dp_bench.report.table import Column, Table
+from dp_bench.report.table import Column, Row, Table, budget_place, by_column
 
 WORDS = (
     "Sampling: each step draws a Poisson sample of the training set; every example enters it independently with "
@@ -37,9 +35,6 @@ WORDS_EMULATED = (
 )
 
 
-shown("Privacy", 30, main_only=True)(store_totals.total_table)
-
-
 @shown("Privacy", 0)
 def meaning(results: Results, accounts: Sequence[Account]) -> Part:
     return Part("", [*WORDS], [], warnings(results, accounts))
@@ -47,28 +42,28 @@ def meaning(results: Results, accounts: Sequence[Account]) -> Part:
 
 def warnings(results: Results, accounts: Sequence[Account]) -> list[str]:
     """What a reader must know before believing an epsilon here."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     if unproven := {a.grid.guarantee.unproven for a in accounts} - {""}:
-        found[WORDS_WITHOUT_REPLACEMENT.format(" or ".join(sorted(unproven)))] = None
+        found.append(WORDS_WITHOUT_REPLACEMENT.format(" or ".join(sorted(unproven))))
     if any(account.grid.emulated for account in accounts):
-        found[WORDS_EMULATED] = None
+        found.append(WORDS_EMULATED)
     for account in accounts:
-        for text in warnings_for(account.allocation.budget, account.allocation.sampling):
-            found[f"{names.dataset(account.grid.key.dataset)}: {text}"] = None
+        texts = warnings_for(account.allocation.budget, account.allocation.sampling)
+        found += [f"{names.dataset(account.grid.key.dataset)}: {text}" for text in texts]
     if any(account.grid.spec.seeding == "named" for account in accounts):
-        found[
+        found.append(
             "Noise follows from each run's public name (seed=named), so that it can be repeated: anyone who knows the "
             "code can subtract it. To protect real data, run with seed=secure."
-        ] = None
+        )
     incomplete = [grid for grid in results.values() if grid.private and not grid.complete]
     if incomplete:
         unsearched = sum(not grid.searched for grid in incomplete)
-        found[
+        found.append(
             f"{len(incomplete)} of {names.plural(len(accounts), 'grid')} {names.lack(len(incomplete))} runs, "
             f"{unsearched} of them whole points. Each is charged as if it were complete, and its best point may "
             "change. See the completeness table."
-        ] = None
-    return list(found)
+        )
+    return list(dict.fromkeys(found))
 
 
 @shown("Privacy", 40)
@@ -78,41 +73,36 @@ def ledger(accounts: Sequence[Account], dataset: str) -> Table | None:
     if not mine:
         return None
     consulted = [name for name in ACCOUNTANTS if any(a.opinions.get(name) for a in mine)]
+    deltas = " or ".join(sorted({exact(account.allocation.budget.delta) for account in mine}))
     return Table(
         f"privacy_{dataset}",
-        f"{names.dataset(dataset)}: the ledger. ε of one run and of the whole grid, at δ = {_deltas(mine)}, as each "
+        f"{names.dataset(dataset)}: the ledger. ε of one run and of the whole grid, at δ = {deltas}, as each "
         "accountant counts the same runs; seeds are charged in the column that says so, and nowhere else.",
-        (
-            *("strategy", Column("k", "number"), Column("ε budget", "budget"), Column("candidates", "count")),
-            *(Column("steps", "count"), Column("ν", "number"), "ν of each query", "by"),
-            *(Column(heading, "spent", _heading(name)) for name in consulted for heading in ("run", "grid")),
-            *(Column("all seeds charged", "number"), Column("points run", "number")),
-        ),
-        [_ledger_row(account, consulted) for account in mine],
+        *by_column([_ledger_row(account, consulted) for account in mine]),
         notes=_slow_note(mine),
         grids=[[account.grid] for account in mine],
     )
 
 
-def _ledger_row(account: Account, consulted: Sequence[str]) -> tuple[Any, ...]:
-    key, allocation, grid = account.grid.key, account.allocation, account.grid
-    opinions = [account.opinions.get(name) for name in consulted]
-    return (
-        *(names.strategy(key.strategy), key.k, key.epsilon),
-        *(allocation.candidates, allocation.steps, f"{allocation.noise_multiplier:.4f}", split_words(account.split)),
-        grid.guarantee.marked(allocation.budget.accountant),
-        *(epsilon for spent in opinions for epsilon in ((spent.run, spent.grid) if spent else (None, None))),
-        None if account.seeds is None else f"{rounded_up(account.seeds)} for {grid.seeds}",
-        f"{len(grid.points)} of {grid.planned}",
-    )
-
-
-def _heading(accountant: str) -> str:
-    return accountant.upper() if proven(accountant) else f"{accountant} (not private)"
-
-
-def _deltas(accounts: Iterable[Account]) -> str:
-    return " or ".join(sorted({f"{exact(account.allocation.budget.delta)}" for account in accounts}))
+def _ledger_row(account: Account, consulted: Sequence[str]) -> Row:
+    allocation, grid = account.allocation, account.grid
+    seeds = None if account.seeds is None else f"{rounded_up(account.seeds)} for {grid.seeds}"
+    opinions: dict[Column | str, float | None] = {}
+    for name in consulted:
+        heading, spent = name.upper() if proven(name) else f"{name} (not private)", account.opinions.get(name)
+        opinions |= {Column("run", "spent", heading): spent and spent.run}
+        opinions |= {Column("grid", "spent", heading): spent and spent.grid}
+    return {
+        **budget_place(grid.key),
+        Column("candidates", "count"): allocation.candidates,
+        Column("steps", "count"): allocation.steps,
+        Column("ν", "number"): f"{allocation.noise_multiplier:.4f}",
+        "ν of each query": split_words(account.split),
+        "by": grid.guarantee.marked(allocation.budget.accountant),
+        **opinions,
+        Column("all seeds charged", "number"): seeds,
+        Column("points run", "number"): f"{len(grid.points)} of {grid.planned}",
+    }
 
 
 def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:

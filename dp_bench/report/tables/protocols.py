@@ -2,26 +2,16 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import BETTER, REPRODUCED, WORSE, Score, scorecard
+from dp_bench.report.analysis.scorecard import BETTER, REPRODUCED, WORSE, Score, key_of_cell, scorecard
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.readings import results_of
-from dp_bench.report.table import Column, Table, printed_pair
+from dp_bench.report.load.sections import results_of
+from dp_bench.report.table import Column, Row, Table, by_column, place, printed_pair
 from dp_bench.tasks import TASKS
-
-_SOUND, _PROBABLE = "sound protocol", "the paper's probable protocol (not private)"
-_COLUMNS = (
-    *("data set", "strategy", Column("k", "number"), Column("ε", "budget"), Column("paper", "mean and sd")),
-    *(Column("metric", "mean and sd", _SOUND), Column("in sd", "deviations", _SOUND)),
-    Column("verdict", "verdict", _SOUND),
-    *(Column("metric", "mean and sd", _PROBABLE), Column("in sd", "deviations", _PROBABLE)),
-    Column("verdict", "verdict", _PROBABLE),
-)
 
 Pair = tuple[Score, Score]  # of one published cell: sound, probable
 
@@ -45,8 +35,7 @@ def protocols_table(collection: Collection) -> Table | None:
         "protocols",
         "Every published value beside ours under the sound protocol and under the paper's probable one: batches of "
         "fixed size, counted without replacement.",
-        _COLUMNS,
-        [_row(*pair) for pair in found],
+        *by_column([_row(*pair) for pair in found]),
         notes=(
             "A cell of AG News is emulated where such runs are there: steps and noise as with all of the rows.",
             *_summaries(found),
@@ -55,31 +44,32 @@ def protocols_table(collection: Collection) -> Table | None:
     )
 
 
-def _row(sound: Score, probable: Score) -> tuple[Any, ...]:
+def _row(sound: Score, probable: Score) -> Row:
     cell = sound.cell
-    place = (names.dataset(cell.dataset), names.strategy(cell.strategy), cell.k, cell.epsilon)
-    return (*place, printed_pair(cell.dataset, cell.mean, cell.sd), *_cells(sound), *_cells(probable))
+    return {
+        **place(key_of_cell(cell)),
+        Column("paper", "mean and sd"): printed_pair(cell.dataset, cell.mean, cell.sd),
+        **_columns("sound protocol", sound),
+        **_columns("the paper's probable protocol (not private)", probable),
+    }
 
 
-def _cells(score: Score) -> tuple[Any, ...]:
-    return printed_pair(score.cell.dataset, score.mean, score.sd), score.deviations, score.shown_verdict
+def _columns(group: str, score: Score) -> Row:
+    return {
+        Column("metric", "mean and sd", group): printed_pair(score.cell.dataset, score.mean, score.sd),
+        Column("in sd", "deviations", group): score.deviations,
+        Column("verdict", "verdict", group): score.shown_verdict,
+    }
 
 
-def _summaries(found: Sequence[Pair]) -> list[str]:
+def _summaries(found: Sequence[Pair]) -> Iterator[str]:
     """By data set: the verdicts of the cells that were run under both, and how far off they are on average."""
-    return [
-        line
-        for dataset in TASKS
-        if (line := _summary(dataset, [pair for pair in found if pair[0].cell.dataset == dataset]))
-    ]
-
-
-def _summary(dataset: str, mine: Sequence[Pair]) -> str:
-    both = [pair for pair in mine if all(score.deviations is not None for score in pair)]
-    if not both:
-        return ""
-    words = [_in_words(name, [pair[i] for pair in both]) for i, name in enumerate(("sound", "probable"))]
-    return f"{names.dataset(dataset)}, {len(both)} of {len(mine)} values run under both: {'; '.join(words)}."
+    for dataset in TASKS:
+        mine = [pair for pair in found if pair[0].cell.dataset == dataset]
+        both = [pair for pair in mine if all(score.deviations is not None for score in pair)]
+        if both:
+            words = "; ".join(map(_in_words, ("sound", "probable"), zip(*both, strict=True)))
+            yield f"{names.dataset(dataset)}, {len(both)} of {len(mine)} values run under both: {words}."
 
 
 def _in_words(name: str, scores: Sequence[Score]) -> str:

@@ -9,12 +9,13 @@ from dp_bench.experiment.folder_names import departures
 from dp_bench.experiment.record import RunRecord
 from dp_bench.paper import published
 from dp_bench.report import names
+from dp_bench.report.analysis.scorecard import key_of_cell
 from dp_bench.report.contents import PROVENANCE, shown
 from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.results import Key, Results
+from dp_bench.report.load.results import Grid, Key, Results
 from dp_bench.report.load.sections import Section
-from dp_bench.report.table import Column, Table
+from dp_bench.report.table import Column, Row, Table, by_column, place
 
 _SEEDS_OF_THE_PAPER = 5
 
@@ -62,7 +63,7 @@ def facts(collection: Collection) -> Table:
     finished = sorted(origin.finished for origin in origins if origin.finished)
     if finished:
         rows.append(("runs finished", f"{finished[0]} to {finished[-1]}"))
-    return Table("provenance", "Provenance of the runs.", ("what", "found"), tuple(rows))
+    return Table("provenance", "Provenance of the runs.", ("what", "found"), rows)
 
 
 def hours(runs: Iterable[RunRecord]) -> float:
@@ -81,41 +82,46 @@ def _in_words(facts: Mapping[str, Any]) -> str:
 @shown(PROVENANCE, 20)
 def sources(collection: Collection) -> Table:
     """The data behind the runs."""
-    rows: dict[tuple[Any, ...], None] = {}
-    for run in collection.runs:
-        source = run.spec.source
-        sums = "; ".join(f"{name} {digest}" for name, digest in sorted(source.checksums.items()))
-        data = (names.dataset(run.spec.dataset.name), source.kind, run.provenance.where)
-        rows[(*data, source.train_rows, source.test_rows, "; ".join(source.caveats), sums)] = None
-    return Table(
-        "sources",
-        "The data, with the SHA-256 of each unpacked file.",
-        ("data set", "kind", "found at", Column("train", "count"), Column("test", "count"), "caveats", "checksums"),
-        tuple(rows),
-    )
+    head, rows = by_column([_source(run) for run in collection.runs])
+    unique = dict.fromkeys(map(tuple, rows))
+    return Table("sources", "The data, with the SHA-256 of each unpacked file.", head, [*unique])
+
+
+def _source(run: RunRecord) -> Row:
+    source = run.spec.source
+    return {
+        "data set": names.dataset(run.spec.dataset.name),
+        "kind": source.kind,
+        "found at": run.provenance.where,
+        Column("train", "count"): source.train_rows,
+        Column("test", "count"): source.test_rows,
+        "caveats": "; ".join(source.caveats),
+        "checksums": "; ".join(f"{name} {digest}" for name, digest in sorted(source.checksums.items())),
+    }
 
 
 @shown("Completeness", 20)
 def divergences(results: Results) -> Table | None:
     """Which runs diverged and why, one row per grid; None if none did."""
-    if not any(grid.diverged for grid in results.values()):
+    grids = [grid for grid in results.values() if grid.diverged]
+    if not grids:
         return None
-    rows, grids = [], []
-    for key, grid in results.items():
-        if grid.diverged:
-            grids.append([grid])
-            done = [run.result for point in grid.points for run in point.runs if run.result]
-            counts = Counter(result.reason or "" for result in done if result.diverged)
-            reasons = "; ".join(f"{reason} ({count})" for reason, count in counts.most_common())
-            place = (names.dataset(key.dataset), names.strategy(key.strategy), key.k, key.epsilon)
-            rows.append((*place, f"{grid.diverged} of {grid.runs}", reasons))
     return Table(
         "divergences",
         "Runs that diverged. Each was charged all its steps.",
-        ("data set", "strategy", Column("k", "number"), Column("ε", "budget"), Column("diverged", "number"), "reasons"),
-        tuple(rows),
-        grids=grids,
+        *by_column([_divergence(grid) for grid in grids]),
+        grids=[[grid] for grid in grids],
     )
+
+
+def _divergence(grid: Grid) -> Row:
+    done = [run.result for point in grid.points for run in point.runs if run.result]
+    counts = Counter(result.reason or "" for result in done if result.diverged)
+    return {
+        **place(grid.key),
+        Column("diverged", "number"): f"{grid.diverged} of {grid.runs}",
+        "reasons": "; ".join(f"{reason} ({count})" for reason, count in counts.most_common()),
+    }
 
 
 @shown("Completeness", 0, main_only=True)
@@ -123,8 +129,7 @@ def not_begun(results: Results) -> list[str]:
     """The paper's grids of which nothing is there, one line per data set and k."""
     planned: dict[tuple[str, int], list[Key]] = {}
     for cell in published.cells():
-        key = Key(cell.dataset, cell.strategy, cell.k, cell.epsilon)
-        planned.setdefault((cell.dataset, cell.k), []).append(key)
+        planned.setdefault((cell.dataset, cell.k), []).append(key_of_cell(cell))
     lines = []
     for (dataset, k), keys in planned.items():
         absent = [key for key in keys if key not in results]
@@ -144,7 +149,5 @@ def _searches(keys: Iterable[Key]) -> str:
 
 @shown(PROVENANCE, 30)
 def skipped_table(collection: Collection) -> Table | None:
-    rows = tuple((item.folder, item.reason) for item in collection.skipped)
-    if not rows:
-        return None
-    return Table("skipped", "Folders that were skipped.", ("folder", "reason"), rows)
+    rows = [(item.folder, item.reason) for item in collection.skipped]
+    return Table("skipped", "Folders that were skipped.", ("folder", "reason"), rows) if rows else None

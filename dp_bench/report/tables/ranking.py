@@ -5,12 +5,7 @@ from collections.abc import Sequence
 from dp_bench.report import names
 from dp_bench.report.analysis.scorecard import NOT_RUN, Order, Ranking
 from dp_bench.report.contents import shown
-from dp_bench.report.table import Column, Table
-
-_COLUMNS = (
-    *("data set", Column("k", "number"), Column("ε", "budget"), "in the paper", "here"),
-    *(Column("claims held", "number"), Column("ranking", "verdict"), "overturned"),
-)
+from dp_bench.report.table import EPSILON, Column, K, Row, Table, by_column
 
 
 def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
@@ -36,17 +31,10 @@ def ranking(rankings: Sequence[Ranking]) -> Table | None:
     run = [r for r in rankings if r.verdict != NOT_RUN]
     if not run:
         return None
-    rows = []
-    for r in run:
-        overturned = "; ".join(f"{names.strategy(b)} beats {names.strategy(a)}" for a, b in r.overturned)
-        place = (names.dataset(r.dataset), r.k, r.epsilon)
-        claims = f"{r.holding} of {r.claims}"
-        rows.append((*place, _order(r.theirs), _order(r.ours), claims, r.verdict, overturned))
     return Table(
         "ranking",
         "Does the paper's ranking hold? Best strategy first; = where the means are equal.",
-        _COLUMNS,
-        rows,
+        *by_column([_row(r) for r in run]),
         notes=(
             "A claim of the paper is a pair that it puts more than 2 pooled standard deviations apart; it is "
             "overturned where ours are as far apart the other way. Holds: the same order. Holds but for ties: every "
@@ -57,6 +45,16 @@ def ranking(rankings: Sequence[Ranking]) -> Table | None:
         ),
         grids=[r.grids for r in run],
     )
+
+
+def _row(r: Ranking) -> Row:
+    return {
+        **{"data set": names.dataset(r.dataset), K: r.k, EPSILON: r.epsilon},
+        **{"in the paper": _order(r.theirs), "here": _order(r.ours)},
+        Column("claims held", "number"): f"{r.holding} of {r.claims}",
+        Column("ranking", "verdict"): r.verdict,
+        "overturned": "; ".join(f"{names.strategy(b)} beats {names.strategy(a)}" for a, b in r.overturned),
+    }
 
 
 def _order(order: Order) -> str:

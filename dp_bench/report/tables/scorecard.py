@@ -1,5 +1,6 @@
 """The scorecard as tables: a summary and every cell."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,21 +9,16 @@ from dp_bench.report import names
 from dp_bench.report.analysis import scorecard as sc
 from dp_bench.report.analysis.scorecard import EXPLANATIONS, NOT_JUDGED, OPEN, REPRODUCED, VERDICTS, Score, Tally
 from dp_bench.report.contents import shown
-from dp_bench.report.table import Column, Table, printed, printed_pair
+from dp_bench.report.table import EPSILON, Column, K, Marked, Table, printed, printed_pair
 from dp_bench.strategies import STRATEGIES
 
 _PAPER, _HERE = "paper", "here"
 _COLUMNS = (
-    *("data set", "strategy", Column("k", "number"), Column("ε", "budget")),
+    *("data set", "strategy", K, EPSILON),
     *(Column("hyperparameters", group=_PAPER), Column("metric", "mean and sd", _PAPER)),
     *(Column("hyperparameters", group=_HERE), Column("metric", "mean and sd", _HERE)),
     *(Column("seeds", group=_HERE), Column("points", "number", _HERE)),
     *(Column("gain", "metric"), Column("in sd", "deviations"), Column("verdict", "verdict"), "misprint"),
-)
-_OURS = next(
-    i
-    for i, column in enumerate(_COLUMNS)
-    if isinstance(column, Column) and column.kind == "mean and sd" and column.group == _HERE
 )
 
 
@@ -34,7 +30,7 @@ def summary(tallies: Sequence[Tally], budget: str) -> Table:
     for tally in tallies:
         counts = [tally.counts[verdict] or None for verdict in used]
         place = (names.dataset(tally.dataset), names.strategy(tally.strategy))
-        rows.append((*place, tally.total, *counts, tally.median_deviation))
+        rows.append((*place, tally.counts.total(), *counts, tally.median_deviation))
     return Table(
         "scorecard_summary",
         "Published cells beside ours, counted by verdict; the last column is the median of ours less the paper's in "
@@ -50,7 +46,7 @@ def headline(scores: Sequence[Score]) -> str:
     values = [s for s in scores if s.cell.status in ("value", "diverged") and s.cell.k in ks_with_metrics()]
     run = [s for s in values if s.verdict not in OPEN]
     shown = sum(s.verdict == NOT_JUDGED for s in values)
-    counts = {verdict: sum(s.verdict == verdict for s in run) for verdict in VERDICTS}
+    counts = Counter(s.verdict for s in run)
     if not run and shown:
         return f"{shown} of {len(values)} published results are shown beside reduced runs; none of these is judged."
     if not run:
@@ -58,14 +54,11 @@ def headline(scores: Sequence[Score]) -> str:
     rest = "".join(f", {counts[v]} {v}" for v in (sc.PARTLY_DIVERGED, sc.NOT_SEARCHED) if counts[v])
     rest += f"; {shown} reduced ones are shown, not judged" if shown else ""
     return (
-        f"Of {len(values)} published results (values or divergences at k = 5 and 9), {_have_been_run(len(run))}: "
+        f"Of {len(values)} published results (values or divergences at k = 5 and 9), "
+        f"{len(run)} {'has' if len(run) == 1 else 'have'} been run: "
         f"{counts[REPRODUCED]} reproduced, {counts[sc.BETTER]} better, {counts[sc.WORSE]} worse than published{rest}."
         f"{_of_them_tuned(run)}{_divergences(values)}"
     )
-
-
-def _have_been_run(count: int) -> str:
-    return f"{count} {'has' if count == 1 else 'have'} been run"
 
 
 def _of_them_tuned(run: Sequence[Score]) -> str:
@@ -106,7 +99,6 @@ def full(scores: Sequence[Score]) -> Table:
             "partly that choice's doing.",
         ),
         grids=[[score.grid] if score.grid else [] for score in scores],
-        opens={(i, _OURS): str(score.grid.spec.grid_folder) for i, score in enumerate(scores) if score.grid},
     )
 
 
@@ -114,13 +106,13 @@ def _row(score: Score) -> tuple[Any, ...]:
     cell, grid = score.cell, score.grid
     theirs = names.point(cell.strategy, dict(cell.hyperparameters)) if cell.hyperparameters else ""
     ours = names.point(cell.strategy, score.point.hyperparameters) if score.point else ""
-    diverged = grid is not None and grid.all_diverged
+    value = "diverged" if grid and grid.all_diverged else printed_pair(cell.dataset, score.mean, score.sd)
     return (
         *(names.dataset(cell.dataset), names.strategy(cell.strategy), cell.k, cell.epsilon),
         theirs,
         "diverged" if cell.status == "diverged" else printed_pair(cell.dataset, cell.mean, cell.sd),
         ours,
-        "diverged" if diverged else printed_pair(cell.dataset, score.mean, score.sd),
+        Marked(value, opens=str(grid.spec.grid_folder)) if grid else value,
         score.point.seeds_in_words if score.point else "",
         f"{len(grid.points)}/{grid.planned}" if grid else "",
         printed(cell.dataset, score.gain),

@@ -15,10 +15,11 @@ from dp_bench.experiment.store import has_begun, read_stored
 from dp_bench.files.from_json import FOREIGN
 from dp_bench.privacy import totals
 from dp_bench.report import names
+from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.recount import believed
 from dp_bench.report.load.results import Grid, results
-from dp_bench.report.table import Column, Table
+from dp_bench.report.table import Column, Row, Table, by_column
 
 
 @dataclass
@@ -94,6 +95,7 @@ def _add_folder(found: StoredRuns, root: Path, folder: str) -> None:
             found.leave_out(folder)
 
 
+@shown("Privacy", 30, main_only=True)
 def total_table(collection: Collection) -> Table | None:
     """What all grids of the store spend together on each data set; None without private ones."""
     stored = read_all(collection)
@@ -106,17 +108,21 @@ def total_table(collection: Collection) -> Table | None:
         "privacy_total",
         "All grids that the store holds, over all profiles and variants, unfinished and skipped runs included: the ε "
         "that they spend together, under RDP.",
-        (
-            *("data set", Column("private grids", "count"), "δ", Column("ε of all grids", "spent")),
-            *(Column("all seeds charged", "spent"), "not counted"),
-        ),
-        [
-            (names.dataset(t.dataset), t.grids, t.delta_words, t.shown(t.epsilon), t.shown(t.with_seeds), t.omitted)
-            for t in found
-        ],
+        *by_column([_row(one) for one in found]),
         notes=(totals.MEANING.replace("epsilon", "ε"),),
         grids=members,
     )
+
+
+def _row(total: totals.Total) -> Row:
+    return {
+        "data set": names.dataset(total.dataset),
+        Column("private grids", "count"): total.grids,
+        "δ": total.delta_words,
+        Column("ε of all grids", "spent"): total.shown(total.epsilon),
+        Column("all seeds charged", "spent"): total.shown(total.with_seeds),
+        "not counted": total.omitted,
+    }
 
 
 def _grids(runs: Iterable[RunRecord]) -> Iterator[tuple[str, Grid, int]]:
