@@ -14,8 +14,7 @@ from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.sections import Section, sections
 from dp_bench.report.table import Table
 from dp_bench.report.tables import provenance
-from dp_bench.report.tables.ranking import ranking_lines
-from dp_bench.report.tables.scorecard import headline
+from dp_bench.report.tables.scorecard import headline, ranking_lines
 
 
 @dataclass

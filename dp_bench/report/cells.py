@@ -1,6 +1,7 @@
 """Every grid as a cell that a reader can filter, open and check: its verdict, its ledger line, its runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,10 @@ from dp_bench.report.analysis.scorecard import Score
 from dp_bench.report.contents import Scope
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.load.results import Grid, Point
-from dp_bench.report.table import decimals, in_ascii, mean_and_sd, printed, printed_pair
+from dp_bench.report.table import in_ascii, mean_and_sd, printed, printed_pair
 from dp_bench.tasks import TASKS
 
 NOT_PUBLISHED = "not published"
-_IDENTITY = ("step", "epsilon")  # columns of the evaluations that are not curves of their own
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ def _run(run: RunRecord) -> dict[str, Any]:
     return {
         "seed": run.spec.seed,
         "status": result.status if not result.reason else f"{result.status}: {result.reason}",
-        "best": decimals(number) if (number := printed(dataset, result.best.number)) is not None else "",
+        "best": mean_and_sd([printed(dataset, result.best.number)]),
         "best_step": result.best.step,
-        "final": decimals(number) if (number := printed(dataset, result.final.number)) is not None else "",
+        "final": mean_and_sd([printed(dataset, result.final.number)]),
         "commit": run.provenance.commit,
         "arithmetic": run.provenance.arithmetic,
         "finished": run.provenance.finished,
@@ -153,21 +153,20 @@ def _run(run: RunRecord) -> dict[str, Any]:
 
 def _curves(run: RunRecord) -> dict[str, Sequence[float | None] | float | None]:
     """The evaluations by column; one that never moves is a single number."""
-    columns = run.columns()
-    scale: Mapping[str, float] = {TASKS[run.spec.dataset.name].metric: TASKS[run.spec.dataset.name].scale}
-    found: dict[str, Sequence[float | None] | float | None] = {"step": columns.get("step", [])}
+    columns, task = run.columns(), TASKS[run.spec.dataset.name]
+    found: dict[str, Sequence[float | None] | float | None] = {"step": columns.pop("step", [])}
     for name, values in columns.items():
-        if name in _IDENTITY:
-            continue
-        rounded = [compact(scale.get(name, 1.0) * value) for value in values]
-        label = "metric" if name in scale else names.axis(run.spec.strategy, name)
-        found[label] = rounded[0] if len(set(rounded)) == 1 and name not in scale else rounded
+        if name == task.metric:
+            found["metric"] = [compact(task.scale * value) for value in values]
+        elif name != "epsilon":
+            rounded = [compact(value) for value in values]
+            found[names.axis(run.spec.strategy, name)] = rounded[0] if len(set(rounded)) == 1 else rounded
     return found
 
 
 def compact(value: float) -> float | None:
     """Five digits: more cannot be seen. None for what JSON has no number for."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return None
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short

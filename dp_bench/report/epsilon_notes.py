@@ -1,9 +1,8 @@
 """What the epsilons of our results mean, in words: said of every table, every figure and every row of a CSV."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.privacy.allocation import Allocation
@@ -24,7 +23,7 @@ def budget_words(grids: Iterable[Grid]) -> str:
     private = [grid for grid in grids if grid.allocation is not None]
     if not private:
         return "Nothing here is private."
-    deltas = " or ".join(sorted({f"{exact(grid.allocation.budget.delta)}" for grid in private if grid.allocation}))
+    deltas = " or ".join(sorted({exact(grid.allocation.budget.delta) for grid in private if grid.allocation}))
     words = [f"ε is spent by the whole grid, at δ = {deltas}; seeds are not charged."]
     if any(grid.spec.winner_only for grid in private):
         words.append("Of a search by selection it is spent by releasing the winner alone.")
@@ -57,7 +56,8 @@ def _in_print(words: str, meant: Sequence[Grid], among: Sequence[Grid]) -> str:
 
 def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
     """What must be said of runs whose sums were added up in float32: how much epsilon may be above what is printed."""
-    raised: dict[int, dict[tuple[bool, float], _Raised]] = {}  # by batch size; then by budget, emulated ones apart
+    # By batch size, then by budget, emulated ones apart: epsilon as it is printed, and with what rounding may add.
+    raised: dict[int, dict[tuple[bool, float], list[tuple[float, float]]]] = {}
     for grid in grids:
         if grid.allocation is None or not grid.guarantee.float32_sums:
             continue  # rounding is charged to the noise; or no epsilon is proven
@@ -65,11 +65,9 @@ def _up_to_rounding(grids: Iterable[Grid]) -> list[str]:
         rows, queries = grid.spec.source.train_rows, len(grid.spec.build_strategy().multipliers())
         printed = _true_epsilon(grid.allocation, rows) if grid.emulated else grid.allocation.epsilon_grid
         budgets = raised.setdefault(grid.allocation.sampling.batch_size, {})
-        budget = (grid.emulated, grid.key.epsilon)
-        before = budgets.get(budget, _Raised(0.0, 0.0))
-        most = max(before.most, _with_float32_sums(grid.allocation, rows, queries))
-        budgets[budget] = _Raised(max(before.printed, printed), most)
-    return [_rounding_words(size, budgets) for size, budgets in raised.items()]
+        most = _with_float32_sums(grid.allocation, rows, queries)
+        budgets.setdefault((grid.emulated, grid.key.epsilon), []).append((printed, most))
+    return [_rounding_words(size, [found for _, found in sorted(budgets.items())]) for size, budgets in raised.items()]
 
 
 # Every table and every figure says it of the same few grids.
@@ -85,18 +83,9 @@ def _true_epsilon(allocation: Allocation, rows: int) -> float:
     return true_epsilon(allocation, rows).grid
 
 
-class _Raised(NamedTuple):
-    """The largest epsilon of some grids, as it is printed and with what rounding may add."""
-
-    printed: float
-    most: float
-
-
-def _rounding_words(batch_size: int, budgets: Mapping[tuple[bool, float], _Raised]) -> str:
-    each = ", ".join(
-        f"from {rounded_up(epsilon.printed)} to at most {rounded_up(epsilon.most)}"
-        for _, epsilon in sorted(budgets.items())
-    )
+def _rounding_words(batch_size: int, budgets: Iterable[Iterable[tuple[float, float]]]) -> str:
+    ends = (map(rounded_up, map(max, zip(*found, strict=True))) for found in budgets)
+    each = ", ".join(f"from {printed} to at most {most}" for printed, most in ends)
     return (
         f"Arithmetic {LAST_WITH_FLOAT32_SUMS} or older: sums in float32; ε is proven only up to rounding, which at "
         f"batch size {batch_size:,} may raise it {each}."

@@ -34,13 +34,9 @@ def commit(full: str) -> str:
 
 
 def deviations(value: float) -> str:
-    """A distance in standard deviations, with its sign."""
-    return _signed(f"{value:+.1f}")
-
-
-def _signed(number: str) -> str:
-    """With a proper minus, and without a sign where all that is printed is zero."""
-    return number.replace("-", "−") if float(number) else number.lstrip("+-")
+    """A distance in standard deviations, with its sign, a proper minus, unless all that is printed is zero."""
+    signed = f"{value:+.1f}"
+    return signed.replace("-", "−") if float(signed) else signed[1:]
 
 
 def number(value: float) -> str:

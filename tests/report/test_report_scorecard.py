@@ -15,10 +15,8 @@ from dp_bench.report.load.collect import collect
 from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import sections
 from dp_bench.report.tables.best import best_table
-from dp_bench.report.tables.comparisons import comparisons_table
-from dp_bench.report.tables.ranking import ranking
-from dp_bench.report.tables.scorecard import explanations, full, headline
-from dp_bench.report.tables.statistics import statistics_table
+from dp_bench.report.tables.scorecard import explanations, full, headline, ranking
+from dp_bench.report.tables.statistics import comparisons_table, statistics_table
 
 
 def results_of(root: Path) -> Results:

@@ -22,12 +22,10 @@ from dp_bench.report.render.markdown import comma_separated, markdown
 from dp_bench.report.render.write import write
 from dp_bench.report.table import Column, Marked, Table, printed
 from dp_bench.report.tables.best import best_table
-from dp_bench.report.tables.comparisons import comparisons_table
 from dp_bench.report.tables.completeness import completeness_table
 from dp_bench.report.tables.experiments import datasets, layers, models
-from dp_bench.report.tables.ranking import ranking
-from dp_bench.report.tables.scorecard import full, headline, summary
-from dp_bench.report.tables.statistics import statistics_table
+from dp_bench.report.tables.scorecard import full, headline, ranking, summary
+from dp_bench.report.tables.statistics import comparisons_table, statistics_table
 from dp_bench.tasks import TASKS
 
 

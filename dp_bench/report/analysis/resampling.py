@@ -73,12 +73,12 @@ def winning(pool: list[PoolRun], trials: Trials, higher_is_better: bool) -> list
         return ranked(pool[place].diverged, pool[place].value, higher_is_better)
 
     chances = [0.0] * len(pool)
-    below, none_wins = 0.0, trials.generating(0.0)
+    below = 0.0
     for _, members in itertools.groupby(sorted(range(len(pool)), key=rank, reverse=True), key=rank):
         equals = list(members)
         weight = math.fsum(pool[place].weight for place in equals)
         upto = min(1.0, below + weight)
-        wins = trials.generating(upto) - (trials.generating(below) if below else none_wins)
+        wins = trials.generating(upto) - trials.generating(below)
         for place in equals:
             chances[place] = wins * pool[place].weight / weight
         below = upto

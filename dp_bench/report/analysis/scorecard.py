@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dp_bench.paper import published
 from dp_bench.paper.readings import TUNED
 from dp_bench.report.analysis.statistics import pooled_sd
-from dp_bench.report.load.results import Grid, Key, Point, Results
+from dp_bench.report.load.results import Grid, Key, Point, Results, worth
 from dp_bench.report.load.sections import Section
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -235,13 +235,6 @@ def _apart(first: _Worth, second: _Worth) -> float:
     """How much better the first is, in pooled standard deviations; infinitely so if only the other diverged."""
     gain = first[0] - second[0] if first[0] != second[0] else 0.0
     return gain if math.isinf(gain) else _in_deviations(gain, pooled_sd(first[1], second[1])) or 0.0
-
-
-def worth(dataset: str, mean: float | None) -> float:
-    """More is better; a grid that diverged, which has no mean, is worse than any that did not."""
-    if mean is None:
-        return -math.inf
-    return mean if TASKS[dataset].higher_is_better else -mean
 
 
 def _in_deviations(difference: float, sd: float | None) -> float | None:

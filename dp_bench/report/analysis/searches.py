@@ -1,5 +1,6 @@
 """What each strategy found under each way to pay for its search: whole grids only, as a part is not a search."""
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -48,10 +49,9 @@ class Searched(NamedTuple):
 
 def searches(collection: Collection) -> list[Searched]:
     """Budgets at which more was searched than the paper did: another allocator, or another strategy."""
-    by_allocator = {name: results_of(collection.runs, reading) for name, reading in ALLOCATORS.items()}
     found: dict[Key, dict[str, Found]] = {}
-    for name, results in by_allocator.items():
-        for key, grid in results.items():
+    for name, reading in ALLOCATORS.items():
+        for key, grid in results_of(collection.runs, reading).items():
             if grid.private and grid.searched and (one := _found(grid)) is not None:
                 found.setdefault(key, {})[name] = one
     beyond = {_place(key) for key, by in found.items() if by.keys() - {COMPOSITION} or key.strategy not in PUBLISHED}
@@ -65,9 +65,7 @@ def searches(collection: Collection) -> list[Searched]:
 
 def by_place(found: list[Searched]) -> Iterator[list[Searched]]:
     """Those of one data set, k and epsilon together."""
-    places = dict.fromkeys(_place(one.key) for one in found)
-    for place in places:
-        yield [one for one in found if _place(one.key) == place]
+    return (list(members) for _, members in itertools.groupby(found, key=lambda one: _place(one.key)))
 
 
 def _place(key: Key) -> tuple[str, int, float]:

@@ -60,8 +60,7 @@ class Point:
 
     @property
     def seeds_in_words(self) -> str:
-        words = str(self.seeds)
-        words += f", {self.diverged} diverged" if self.diverged else ""
+        words = f"{self.seeds}" + (f", {self.diverged} diverged" if self.diverged else "")
         return words + (f" ({self.without_value} without a value)" if self.without_value else "")
 
     @property
@@ -71,8 +70,7 @@ class Point:
 
     def values(self, which: str = "best") -> list[float]:
         """The metric of each seed; a value that is not finite is not a value."""
-        done = [run.result for run in self.runs if run.result is not None]
-        values = [(result.best if which == "best" else result.final).number for result in done]
+        values = [getattr(run.result, which).number for run in self.runs if run.result is not None]
         return [value for value in values if math.isfinite(value)]
 
     def mean(self, which: str = "best") -> float | None:
@@ -117,11 +115,6 @@ class Grid:
     def emulated(self) -> bool:
         """Whether steps and noise are those of a larger data set than the one at hand."""
         return self.guarantee.emulated
-
-    @property
-    def guaranteed(self) -> bool:
-        """Whether it has an epsilon that is a guarantee."""
-        return self.private and self.guarantee.holds
 
     @property
     def full_protocol(self) -> bool:
@@ -170,11 +163,8 @@ class Grid:
     def best(self) -> Point | None:
         """The first of the best points, or None if every run diverged or none is done."""
         converged = [point for point in self.points if point.converged]
-        best = None
-        for point in [point for point in converged if not point.without_value] or converged:
-            if best is None or TASKS[self.key.dataset].better(number(point.mean()), number(best.mean())):
-                best = point
-        return best
+        known = [point for point in converged if not point.without_value] or converged
+        return max(known, key=lambda point: worth(self.key.dataset, point.mean()), default=None)
 
     def at(self, hyperparameters: dict[str, float]) -> Point | None:
         """The point that these values mean, if it was run."""
@@ -183,6 +173,13 @@ class Grid:
         except UserError:  # a grid over other ranges
             return None
         return next((point for point in self.points if point.hyperparameters == wanted), None)
+
+
+def worth(dataset: str, mean: float | None) -> float:
+    """More is better; what diverged, and has no mean, is worse than all that did not."""
+    if mean is None:
+        return -math.inf
+    return mean if TASKS[dataset].higher_is_better else -mean
 
 
 Results = dict[Key, Grid]

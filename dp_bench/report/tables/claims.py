@@ -7,11 +7,11 @@ from dp_bench.paper import published
 from dp_bench.paper.claims import AHEAD, DIVERGES, NOT_WORSE, Claim, claims
 from dp_bench.paper.readings import PROBABLE, SOUND
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, key_of_cell, scorecard, worth
+from dp_bench.report.analysis.scorecard import NEAR, OPEN, Score, key_of_cell, scorecard
 from dp_bench.report.analysis.statistics import pooled_sd
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.results import Grid, Key
+from dp_bench.report.load.results import Grid, Key, worth
 from dp_bench.report.load.sections import results_of
 from dp_bench.report.table import Column, Row, Table, by_column
 from dp_bench.report.tables.provenance import hours

@@ -7,15 +7,12 @@ from typing import Any
 
 from dp_bench.experiment.folder_names import departures
 from dp_bench.experiment.record import RunRecord
-from dp_bench.paper import published
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import key_of_cell
 from dp_bench.report.contents import PROVENANCE, shown
 from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.load.collect import Collection
-from dp_bench.report.load.results import Grid, Key, Results
 from dp_bench.report.load.sections import Section
-from dp_bench.report.table import Column, Row, Table, by_column, place
+from dp_bench.report.table import Column, Row, Table, by_column
 
 _SEEDS_OF_THE_PAPER = 5
 
@@ -98,53 +95,6 @@ def _source(run: RunRecord) -> Row:
         "caveats": "; ".join(source.caveats),
         "checksums": "; ".join(f"{name} {digest}" for name, digest in sorted(source.checksums.items())),
     }
-
-
-@shown("Completeness", 20)
-def divergences(results: Results) -> Table | None:
-    """Which runs diverged and why, one row per grid; None if none did."""
-    grids = [grid for grid in results.values() if grid.diverged]
-    if not grids:
-        return None
-    return Table(
-        "divergences",
-        "Runs that diverged. Each was charged all its steps.",
-        *by_column([_divergence(grid) for grid in grids]),
-        grids=[[grid] for grid in grids],
-    )
-
-
-def _divergence(grid: Grid) -> Row:
-    done = [run.result for point in grid.points for run in point.runs if run.result]
-    counts = Counter(result.reason or "" for result in done if result.diverged)
-    return {
-        **place(grid.key),
-        Column("diverged", "number"): f"{grid.diverged} of {grid.runs}",
-        "reasons": "; ".join(f"{reason} ({count})" for reason, count in counts.most_common()),
-    }
-
-
-@shown("Completeness", 0, main_only=True)
-def not_begun(results: Results) -> list[str]:
-    """The paper's grids of which nothing is there, one line per data set and k."""
-    planned: dict[tuple[str, int], list[Key]] = {}
-    for cell in published.cells():
-        planned.setdefault((cell.dataset, cell.k), []).append(key_of_cell(cell))
-    lines = []
-    for (dataset, k), keys in planned.items():
-        absent = [key for key in keys if key not in results]
-        if absent:
-            none = f"none of the paper's {len(keys)} grids was begun"
-            which = none if absent == keys else f"not begun: {_searches(absent)}"
-            lines.append(f"{names.dataset(dataset)}, k = {k}: {which}.")
-    return lines
-
-
-def _searches(keys: Iterable[Key]) -> str:
-    epsilons: dict[str, list[str]] = {}
-    for key in keys:
-        epsilons.setdefault(key.strategy, []).append(names.epsilon(key.epsilon))
-    return "; ".join(f"{names.strategy(strategy)} at ε = {', '.join(each)}" for strategy, each in epsilons.items())
 
 
 @shown(PROVENANCE, 30)
