@@ -54,24 +54,24 @@ def mean_interval(values: Values) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def compare(pairs: Sequence[Pair], higher_is_better: bool) -> Comparison | None:
-    """A against B over the given cells, those with two values or more on both sides; None if there are none."""
+def compare(pairs: Sequence[Pair]) -> Comparison | None:
+    """A against B over the given cells, those with two values or more on both sides; None if there are none.
+
+    Of the values more is better.
+    """
     usable = [(np.asarray(a, dtype=float), np.asarray(b, dtype=float)) for a, b in pairs if min(len(a), len(b)) > 1]
     if not usable:
         return None
-    sign = 1.0 if higher_is_better else -1.0
-    ordered = [(sign * a, sign * b) for a, b in usable]
-    whole = [(a, b) for a, b in ordered if np.isfinite(a).all() and np.isfinite(b).all()]
-    superiorities = [_superiority(a, b) for a, b in ordered]
-    superiority = float(np.mean(superiorities))
+    whole = [(a, b) for a, b in usable if np.isfinite(a).all() and np.isfinite(b).all()]
+    superiority = float(np.mean([_superiority(a, b) for a, b in usable]))
     freedom = min((sum(len(side) - 1 for side in sides) for sides in zip(*whole, strict=True)), default=0)
     return Comparison(
-        cells=len(ordered),
-        ahead=sum(_mean(a) > _mean(b) for a, b in ordered),
+        cells=len(usable),
+        ahead=sum(_mean(a) > _mean(b) for a, b in usable),
         difference=math.fsum(_mean(a) - _mean(b) for a, b in whole) / len(whole) if whole else None,
         interval=_difference_interval(whole) if freedom >= _FEWEST - 1 else None,
         superiority=superiority,
-        p=_permutation_p(ordered, superiority),
+        p=_permutation_p(usable, superiority),
     )
 
 

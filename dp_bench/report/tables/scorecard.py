@@ -53,29 +53,19 @@ def headline(scores: Sequence[Score]) -> str:
         return f"None of the {len(values)} published results at k = 5 and 9 has been run yet."
     rest = "".join(f", {counts[v]} {v}" for v in (sc.PARTLY_DIVERGED, sc.NOT_SEARCHED) if counts[v])
     rest += f"; {shown} reduced ones are shown, not judged" if shown else ""
-    return (
+    words = (
         f"Of {len(values)} published results (values or divergences at k = 5 and 9), "
         f"{len(run)} {'has' if len(run) == 1 else 'have'} been run: "
         f"{counts[REPRODUCED]} reproduced, {counts[sc.BETTER]} better, {counts[sc.WORSE]} worse than published{rest}."
-        f"{_of_them_tuned(run)}{_divergences(values)}"
     )
-
-
-def _of_them_tuned(run: Sequence[Score]) -> str:
-    tuned = [score for score in run if score.tuned]
-    if not tuned:
-        return ""
-    good = sum(score.verdict == REPRODUCED for score in tuned)
-    return f" Used to choose between readings of the paper (tuned): {len(tuned)}, of which {good} reproduced."
-
-
-def _divergences(values: Sequence[Score]) -> str:
-    published = [score for score in values if score.cell.status == "diverged"]
-    if not published:
-        return ""
-    run = [score for score in published if score.verdict not in OPEN]
-    same = sum(score.verdict == REPRODUCED for score in run)
-    return f" Published as diverged: {len(published)}; run: {len(run)}; of these diverged here too: {same}."
+    if tuned := [s for s in run if s.tuned]:
+        good = sum(s.verdict == REPRODUCED for s in tuned)
+        words += f" Used to choose between readings of the paper (tuned): {len(tuned)}, of which {good} reproduced."
+    if published := sum(s.cell.status == "diverged" for s in values):
+        diverged = [s for s in run if s.cell.status == "diverged"]
+        same = sum(s.verdict == REPRODUCED for s in diverged)
+        words += f" Published as diverged: {published}; run: {len(diverged)}; of these diverged here too: {same}."
+    return words
 
 
 @shown("Scorecard", 0)

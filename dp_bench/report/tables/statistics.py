@@ -2,14 +2,13 @@
 adds."""
 
 import itertools
-import math
 from functools import partial
 
 from dp_bench.report import names
 from dp_bench.report.analysis.shown_strategies import private_strategies
 from dp_bench.report.analysis.statistics import Comparison, compare, holm, mean_interval
 from dp_bench.report.contents import shown
-from dp_bench.report.load.results import Grid, Key, Point, Results
+from dp_bench.report.load.results import Grid, Key, Point, Results, worth
 from dp_bench.report.table import EPSILON, Column, K, Row, Table, by_column, printed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -56,7 +55,7 @@ def _selection_effect(point: Point, dataset: str) -> float | None:
     best, final = point.mean("best"), point.mean("final")
     if best is None or final is None or len(point.values("final")) < len(point.values("best")):
         return None
-    return best - final if TASKS[dataset].higher_is_better else final - best
+    return worth(dataset, best) - worth(dataset, final)
 
 
 @shown("Statistics", 10)
@@ -65,7 +64,7 @@ def comparisons_table(results: Results) -> Table | None:
     found: list[tuple[str, str, str, Comparison]] = []
     for dataset in dict.fromkeys(key.dataset for key in results):
         for a, b in itertools.combinations(private_strategies(results), 2):
-            comparison = compare(_pairs(results, dataset, a, b), TASKS[dataset].higher_is_better)
+            comparison = compare(_pairs(results, dataset, a, b))
             if comparison is not None:
                 found.append((dataset, a, b, comparison))
     if not found:
@@ -111,8 +110,8 @@ def _pairs(results: Results, dataset: str, a: str, b: str) -> list[tuple[list[fl
 
 
 def _with_losses(grid: Grid) -> list[float]:
-    """The best point's values, worse than any number where a seed has none, or where the whole grid diverged."""
-    worst = -math.inf if TASKS[grid.key.dataset].higher_is_better else math.inf
+    """What the best point's seeds are worth; of a grid that diverged, what that is."""
     if grid.best is None:
-        return [worst] * grid.seeds if grid.points else []
-    return grid.best.values() + [worst] * grid.best.without_value
+        return [worth(grid.key.dataset, None)] * grid.seeds if grid.points else []
+    values = [*grid.best.values(), *[None] * grid.best.without_value]
+    return [worth(grid.key.dataset, value) for value in values]
