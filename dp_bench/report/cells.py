@@ -17,8 +17,6 @@ from dp_bench.report.load.results import Grid, Point
 from dp_bench.report.table import in_ascii, mean_and_sd, printed, printed_pair
 from dp_bench.tasks import TASKS
 
-NOT_PUBLISHED = "not published"
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -37,10 +35,6 @@ class Cell:
         return names.protocol(self.grid.spec.variant)
 
     @property
-    def verdict(self) -> str:
-        return self.score.verdict if self.score else NOT_PUBLISHED
-
-    @property
     def columns(self) -> dict[str, str]:
         """As the page shows them, by heading."""
         key, best = self.grid.key, self.grid.best
@@ -52,8 +46,8 @@ class Cell:
             "ε holds": self._holds(),
             "published": self._published(),
             "here": "" if best is None else mean_and_sd(printed_pair(key.dataset, best.mean(), best.sd())),
-            "in sd": self._deviations(),
-            "verdict": self.score.shown_verdict if self.score else NOT_PUBLISHED,
+            "in sd": "" if not self.score or (far := self.score.deviations) is None else names.deviations(far),
+            "verdict": self.score.shown_verdict if self.score else "not published",
             "seeds": "" if best is None else best.seeds_in_words,
             "points": f"{len(self.grid.points)}/{self.grid.planned}",
             "hyperparameters": "" if best is None else names.point(key.strategy, best.hyperparameters),
@@ -72,10 +66,6 @@ class Cell:
             return ""
         cell = self.score.cell
         return "diverged" if cell.status == "diverged" else mean_and_sd(printed_pair(cell.dataset, cell.mean, cell.sd))
-
-    def _deviations(self) -> str:
-        found = self.score.deviations if self.score else None
-        return "" if found is None else names.deviations(found)
 
 
 def cells(scopes: Iterable[Scope], from_here: bool = False) -> list[Cell]:

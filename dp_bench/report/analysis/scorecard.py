@@ -201,10 +201,11 @@ def rankings(scores: Sequence[Score]) -> list[Ranking]:
     for score in scores:
         if score.cell.k in published.ks_with_metrics() and STRATEGIES[score.cell.strategy].private:
             rows.setdefault((score.cell.dataset, score.cell.k, score.cell.epsilon), []).append(score)
-    return [_ranking(*place, members) for place, members in rows.items()]
+    return [_ranking(place, members) for place, members in rows.items()]
 
 
-def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Ranking:
+def _ranking(place: tuple[str, int, float], members: list[Score]) -> Ranking:
+    dataset = place[0]
     run = [s for s in members if s.verdict not in OPEN]
     theirs = {s.cell.strategy: (worth(dataset, s.cell.mean), s.cell.sd) for s in members}
     ours = {s.cell.strategy: (worth(dataset, s.mean), s.sd) for s in run}
@@ -214,9 +215,7 @@ def _ranking(dataset: str, k: int, epsilon: float, members: list[Score]) -> Rank
         if winner in ours and loser in ours and _apart(theirs[winner], theirs[loser]) > NEAR
     ]
     return Ranking(
-        dataset,
-        k,
-        epsilon,
+        *place,
         theirs=_best_first(theirs),
         ours=_best_first(ours),
         grids=tuple(s.grid for s in run if s.grid),

@@ -82,13 +82,14 @@ def collect(root: Path, profile: str) -> Collection:
 
 def _in_order(runs: Iterable[RunRecord]) -> tuple[RunRecord, ...]:
     runs = list(runs)
-    for registry, paths in (
-        (STRATEGIES, {run.spec.strategy_path for run in runs}),
-        (TASKS, {run.spec.task_path for run in runs}),
-    ):
-        for path in sorted(paths - {""}):
-            registry.add(path)  # what another process read is not known to this one
-    axes = axes_in(run.spec.strategy for run in runs)
+    # What another process read is not known to this one.
+    for path in sorted({run.spec.strategy_path for run in runs} - {""}):
+        STRATEGIES.add(path)
+    for path in sorted({run.spec.task_path for run in runs} - {""}):
+        TASKS.add(path)
+    # The axes of every built-in strategy, then those of others.
+    swept = dict.fromkeys([*STRATEGIES.built_in, *(run.spec.strategy for run in runs)])
+    axes = dict.fromkeys(axis for name in swept for axis in STRATEGIES[name].swept)
     datasets, strategies = list(TASKS), list(STRATEGIES)
 
     def place(run: RunRecord) -> tuple[Any, ...]:
@@ -98,12 +99,6 @@ def _in_order(runs: Iterable[RunRecord]) -> tuple[RunRecord, ...]:
         return spec.variant, dataset, strategy, spec.grid.k, spec.epsilon, point, spec.seed
 
     return tuple(sorted(runs, key=place))
-
-
-def axes_in(strategies: Iterable[str]) -> tuple[str, ...]:
-    """The swept hyperparameters: those of every built-in strategy, then those of others."""
-    names = dict.fromkeys([*STRATEGIES.built_in, *strategies])
-    return tuple(dict.fromkeys(axis for name in names for axis in STRATEGIES[name].swept))
 
 
 def _read_all(root: Path, folders: list[str], lines: Mapping[str, Stored]) -> Iterator[RunRecord | Skipped]:

@@ -71,15 +71,14 @@ def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Se
 
 
 def _main(runs: Sequence[RunRecord], preferred: str | None) -> str:
-    counts = Counter(run.spec.variant for run in runs)
+    there = {run.spec.variant for run in runs}
     for wanted in (preferred, DEFAULT):
-        if wanted in counts:
+        if wanted in there:
             return str(wanted)
-    found = [run for run in runs if not run.spec.source.synthetic] or runs
-    whole = [run for run in found if run.spec.dataset.limit is None] or found
-    counts = Counter(run.spec.variant for run in whole)
-    real = Counter(run.spec.variant for run in whole if run.spec.accounted_rows == run.spec.source.train_rows)
-    return (real or counts).most_common(1)[0][0]
+    runs = [run for run in runs if not run.spec.source.synthetic] or runs
+    runs = [run for run in runs if run.spec.dataset.limit is None] or runs
+    runs = [run for run in runs if run.spec.accounted_rows == run.spec.source.train_rows] or runs
+    return Counter(run.spec.variant for run in runs).most_common(1)[0][0]
 
 
 def _section(slug: str, variants: dict[str, str], runs: Mapping[str, Sequence[RunRecord]], seeds: int) -> Section:

@@ -1,7 +1,6 @@
 """What the paper concludes in words: whether its own tables say so, and whether ours do."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from dp_bench.paper import published
 from dp_bench.paper.claims import AHEAD, DIVERGES, NOT_WORSE, Claim, claims
@@ -20,14 +19,7 @@ _PROTOCOLS = {SOUND: "sound protocol", PROBABLE: "the paper's probable protocol 
 HOLDS, PARTLY, FAILS, NOT_RUN = "holds", "partly", "does not hold", "not run"
 
 
-class Value(NamedTuple):
-    """Of a cell, in the paper or here: a grid that diverged has no mean."""
-
-    mean: float | None
-    sd: float | None
-
-
-Cells = Mapping[Key, Value]
+Value = published.Cell | Score  # in the paper, or here: a grid that diverged has no mean
 
 
 def claim_holds(relation: str, dataset: str, first: Value, second: Value) -> bool:
@@ -43,7 +35,7 @@ def claim_holds(relation: str, dataset: str, first: Value, second: Value) -> boo
     return near or (relation == NOT_WORSE and gain >= 0)
 
 
-def comparisons(claim: Claim, cells: Cells) -> Iterator[tuple[bool, tuple[Key, ...]]]:
+def comparisons(claim: Claim, cells: Mapping[Key, Value]) -> Iterator[tuple[bool, tuple[Key, ...]]]:
     """Whether it holds in each pair of cells of which both are there."""
     for key, value in cells.items():
         for first, second in claim.pairs:
@@ -68,7 +60,7 @@ def claims_table(collection: Collection) -> Table | None:
     }
     if not any(ours.values()):
         return None
-    theirs = {key_of_cell(cell): Value(cell.mean, cell.sd) for cell in published.cells() if cell.status != "point"}
+    theirs = {key_of_cell(cell): cell for cell in published.cells() if cell.status != "point"}
     rows, used = zip(*(_row(claim, theirs, ours) for claim in claims()), strict=True)
     return Table(
         "claims",
@@ -94,7 +86,7 @@ def _counts(score: Score) -> bool:
     return score.mean is not None or score.grid.searched
 
 
-def _row(claim: Claim, theirs: Cells, ours: Mapping[str, Mapping[Key, Score]]) -> tuple[Row, list[Grid]]:
+def _row(claim: Claim, theirs: Mapping[Key, Value], ours: Mapping[str, Mapping[Key, Score]]) -> tuple[Row, list[Grid]]:
     row: dict[Column | str, object] = {
         "claim": f"{', '.join(map(names.dataset, claim.datasets))}: {claim.words}",
         "in the paper": claim.where,
@@ -102,7 +94,7 @@ def _row(claim: Claim, theirs: Cells, ours: Mapping[str, Mapping[Key, Score]]) -
     }
     scores: dict[tuple[str, Key], Score] = {}
     for name, cells in ours.items():
-        found = list(comparisons(claim, {key: Value(s.mean, s.sd) for key, s in cells.items()}))
+        found = list(comparisons(claim, cells))
         held = [one for one, _ in found]
         row[Column("comparisons", "number", name)] = _share(held)
         row[Column("claim", "verdict", name)] = verdict(held)

@@ -1,12 +1,10 @@
 """How to get each number again: the command that runs a point."""
 
-from collections.abc import Sequence
-
 from dp_bench.experiment.rerun_command import command
 from dp_bench.experiment.store import SPENDS_AGAIN
 from dp_bench.report import names
 from dp_bench.report.contents import shown
-from dp_bench.report.load.results import Grid, Point, Results
+from dp_bench.report.load.results import Grid, Results
 from dp_bench.report.table import Table
 
 # A whole sweep is run again by its own command, not point by point.
@@ -23,7 +21,8 @@ def commands_table(results: Results) -> Table | None:
             for run in point.runs:
                 seeds.setdefault(run.provenance.commit, []).append(run.spec.seed)
             for commit, members in seeds.items():
-                rows.append((_name(grid), names.commit(commit), _again(grid, point, members)))
+                again = command("run", point.runs[0].spec, members) + "  # spends the budget again" * _secret(grid)
+                rows.append((_name(grid), names.commit(commit), again))
                 grids.append([grid])
     if len(rows) > _WORTH_LISTING:
         return None
@@ -43,11 +42,6 @@ def commands_table(results: Results) -> Table | None:
         ),
         grids=grids,
     )
-
-
-def _again(grid: Grid, point: Point, seeds: Sequence[int]) -> str:
-    """The command, with what must be known of it as a comment that a shell passes over."""
-    return command("run", point.runs[0].spec, seeds) + "  # spends the budget again" * _secret(grid)
 
 
 def _secret(grid: Grid) -> bool:

@@ -1,6 +1,5 @@
 """What was trained, on which data: the paper's table of data sets, and of layers, read off the modules themselves."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dp_bench.experiment.spec import RunSpec
@@ -105,9 +104,9 @@ def _layer(module: "nn.Module") -> Layer:
     kind, parameters = type(module).__name__, sum(p.numel() for p in module.parameters())
     known: dict[str, Any] = vars(module)
     if "kernel_size" in known:
-        sizes = [*([known["out_channels"]] if "out_channels" in known else []), *_pair(known["kernel_size"])]
-        padding = _times(_pair(known["padding"])) if parameters else "-"
-        return Layer(_in_print(kind), _times(sizes), _times(_pair(known["stride"])), padding, "-", parameters)
+        size = _size(known["kernel_size"], *([known["out_channels"]] if "out_channels" in known else []))
+        padding = _size(known["padding"]) if parameters else "-"
+        return Layer(_in_print(kind), size, _size(known["stride"]), padding, "-", parameters)
     return Layer(kind, str(known.get("out_features", "-")), "-", "-", "-", parameters)
 
 
@@ -117,10 +116,7 @@ def _in_print(kind: str) -> str:
     return f"2D {name}" if kind.endswith("2d") else name
 
 
-def _pair(value: Any) -> tuple[Any, ...]:
-    """torch takes one number for both, and paddings by name."""
-    return value if isinstance(value, tuple) else (value,) if isinstance(value, str) else (value, value)
-
-
-def _times(sizes: Iterable[Any]) -> str:
-    return "×".join(str(size) for size in sizes)
+def _size(value: Any, *channels: int) -> str:
+    """torch takes one number for both dimensions, and paddings by name."""
+    both = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else (value, value)
+    return "×".join(map(str, (*channels, *both)))

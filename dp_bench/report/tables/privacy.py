@@ -1,6 +1,6 @@
 """What every grid spends, what is not charged, what to be wary of, and what all grids spend together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from dp_bench.privacy.accountants import ACCOUNTANTS, proven
 from dp_bench.privacy.accounting import exact, rounded_up
@@ -73,13 +73,18 @@ def ledger(accounts: Sequence[Account], dataset: str) -> Table | None:
     if not mine:
         return None
     consulted = [name for name in ACCOUNTANTS if any(a.opinions.get(name) for a in mine)]
+    unasked = sorted({name for a in mine for name, spent in a.opinions.items() if spent is None})
+    slow = (
+        f"Not consulted on every grid, as they take long: {', '.join(unasked)}. Once is enough: "
+        f"dp-bench report --accountants {','.join(unasked)}"
+    )
     deltas = " or ".join(sorted({exact(account.allocation.budget.delta) for account in mine}))
     return Table(
         f"privacy_{dataset}",
         f"{names.dataset(dataset)}: the ledger. ε of one run and of the whole grid, at δ = {deltas}, as each "
         "accountant counts the same runs; seeds are charged in the column that says so, and nowhere else.",
         *by_column([_ledger_row(account, consulted) for account in mine]),
-        notes=_slow_note(mine),
+        notes=(slow,) if unasked else (),
         grids=[[account.grid] for account in mine],
     )
 
@@ -103,13 +108,3 @@ def _ledger_row(account: Account, consulted: Sequence[str]) -> Row:
         Column("all seeds charged", "number"): seeds,
         Column("points run", "number"): f"{len(grid.points)} of {grid.planned}",
     }
-
-
-def _slow_note(accounts: Iterable[Account]) -> tuple[str, ...]:
-    unasked = sorted({name for a in accounts for name, spent in a.opinions.items() if spent is None})
-    if not unasked:
-        return ()
-    return (
-        f"Not consulted on every grid, as they take long: {', '.join(unasked)}. Once is enough: "
-        f"dp-bench report --accountants {','.join(unasked)}",
-    )
