@@ -18,7 +18,7 @@ from dp_bench.report import names
 from dp_bench.report.contents import shown
 from dp_bench.report.load.collect import Collection
 from dp_bench.report.load.recount import believed
-from dp_bench.report.load.results import Grid, results
+from dp_bench.report.load.results import Grid, most_seeds, results
 from dp_bench.report.table import Column, Row, Table, by_column
 
 
@@ -100,8 +100,7 @@ def total_table(collection: Collection) -> Table | None:
     """What all grids of the store spend together on each data set; None without private ones."""
     stored = read_all(collection)
     grids = [grid for release in stored.releases for grid in _grids(release.values())]
-    found = totals.totals((_listed(*one) for one in grids), stored.left_out)
-    members = [[g for _, g, _ in grids if g.key.dataset == one.dataset and g.private] for one in found]
+    found = totals.totals(map(_listed, grids), stored.left_out)
     if not found:
         return None
     return Table(
@@ -110,7 +109,7 @@ def total_table(collection: Collection) -> Table | None:
         "that they spend together, under RDP.",
         *by_column([_row(one) for one in found]),
         notes=(totals.MEANING.replace("epsilon", "ε"),),
-        grids=members,
+        grids=[[grid for grid in grids if grid.key.dataset == one.dataset and grid.private] for one in found],
     )
 
 
@@ -125,28 +124,25 @@ def _row(total: totals.Total) -> Row:
     }
 
 
-def _grids(runs: Iterable[RunRecord]) -> Iterator[tuple[str, Grid, int]]:
-    """Profile, grid and most seeds of a point. Runs of one grid that say different budgets are different grids."""
+def _grids(runs: Iterable[RunRecord]) -> Iterator[Grid]:
+    """Runs of one grid that say different budgets are different grids."""
 
     def place(run: RunRecord) -> tuple[str, str]:
         return str(run.spec.grid_folder), repr(run.spec.allocation)
 
     for _, members in itertools.groupby(sorted(runs, key=place), key=place):
         mine = list(members)
-        seeds = max(Counter(run.spec.point for run in mine).values())
-        for grid in results(mine, seeds).values():
-            yield mine[0].spec.profile, grid, seeds
+        yield from results(mine, most_seeds(mine)).values()
 
 
-def _listed(profile: str, grid: Grid, seeds: int) -> totals.Listed:
+def _listed(grid: Grid) -> totals.Listed:
     spec, key = grid.spec, grid.key
-    where = f"{profile}/{spec.variant}"
     return totals.Listed(
-        f"{where}, {names.strategy(key.strategy)}, k = {key.k}, ε = {names.epsilon(key.epsilon)}",
+        f"{spec.profile}/{spec.variant}, {names.strategy(key.strategy)}, k = {key.k}, ε = {names.epsilon(key.epsilon)}",
         key.dataset,
         grid.allocation,
         rows=spec.source.train_rows,
         times=spec.grid.times,
-        seeds=seeds,
+        seeds=grid.seeds,
         search=(key.strategy, key.k, grid.allocation and grid.allocation.budget, spec.seeding),
     )
