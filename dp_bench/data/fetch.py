@@ -7,8 +7,7 @@ from dp_bench.data.files import Collection, files_in, read_verified
 from dp_bench.data.origins import Unavailable
 from dp_bench.errors import UserError, invalid
 from dp_bench.files import system
-from dp_bench.files.atomic import cache_folder, write_atomically
-from dp_bench.files.temporary import remove_abandoned, temporary_folder
+from dp_bench.files.atomic import cache_folder, remove_abandoned, temporary_folder, write_atomically
 
 ORIGIN_FILE = "origin.txt"
 """Beside fetched files in the cache: the name of the origin that they came from."""

@@ -1,7 +1,8 @@
-"""Where files that can be made again are kept, and how one is written so that no reader ever sees half of it."""
+"""Where files that can be made again are kept, and how a file or a folder comes about so that no reader sees half."""
 
 import contextlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -50,3 +51,31 @@ def atomically(path: Path, mode: int = 0o666, durable: bool = True) -> Iterator[
         raise
     if durable:
         system.sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A new folder, whose `*` is chosen here, to be renamed into its place. It is locked while its owner lives, by
+    whatever way that ends."""
+    with contextlib.ExitStack() as held:
+        while True:
+            folder = parent / name.replace("*", secrets.token_hex(8))
+            system.make_folder(folder)
+            try:
+                held.enter_context(system.locked_folder(folder))
+                break
+            except (FileNotFoundError, BlockingIOError):  # taken for abandoned before it could be locked
+                continue
+            except OSError:  # a file system without locks: no other process gets one either
+                break
+        try:
+            yield folder
+        finally:
+            system.remove_tree(folder)
+
+
+def remove_abandoned(parent: Path, names: str) -> None:
+    """Remove the folders of such names that killed processes left: those in use are locked."""
+    for folder in parent.glob(names):
+        with contextlib.suppress(OSError), system.locked_folder(folder):
+            system.remove_tree(folder)

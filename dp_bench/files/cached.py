@@ -35,8 +35,8 @@ def cached(
     someone who edits an entry and its checksum: an entry is used only if it is `believed`, and computed again if not.
     """
     path = cache_folder() / kind / f"{json_digest(key)[:32]}.json"
-    result = _read(path, key)
-    if result is None or not _passes(believed, result):
+    result = _read(path, key, believed)
+    if result is None:
         if compute is None:
             raise NotCached(f"{kind}: expected a cached result, got none")
         result = compute()
@@ -47,18 +47,10 @@ def cached(
     return result
 
 
-def _read(path: Path, key: Key) -> dict[str, float] | None:
+def _read(path: Path, key: Key, believed: Callable[[dict[str, float]], bool]) -> dict[str, float] | None:
     try:
         entry = without_checksum(system.read(path))
-        if entry["key"] != key:
-            return None
-        return {str(name): float(value) for name, value in entry["result"].items()}
-    except (OSError, *FOREIGN):
+        result = {str(name): float(value) for name, value in entry["result"].items()}
+        return result if entry["key"] == key and believed(result) else None
+    except (OSError, UserError, *FOREIGN):  # no such file, or a number is missing or impossible
         return None
-
-
-def _passes(believed: Callable[[dict[str, float]], bool], result: dict[str, float]) -> bool:
-    try:
-        return believed(result)
-    except (UserError, *FOREIGN):  # a number is missing, or impossible
-        return False

@@ -20,15 +20,13 @@ def from_plain(declared: type[T], plain: Any, narrower: Mapping[str, type] | Non
     missing key without a default, for an unknown key and for a value of another type. `narrower` gives subclasses to
     take for the declared types of some of its fields.
     """
-    if narrower and isinstance(plain, dict):
-        return cast(T, _instance(declared, plain, "", narrower))
-    return cast(T, _value(declared, plain, ""))
+    return cast(T, _value(declared, plain, "", narrower))
 
 
-def _value(declared: Any, plain: Any, key: str) -> Any:
+def _value(declared: Any, plain: Any, key: str, narrower: Mapping[str, type] | None = None) -> Any:
     origin, arguments = typing.get_origin(declared), typing.get_args(declared)
     if dataclasses.is_dataclass(declared) and isinstance(plain, dict):
-        return _instance(declared, plain, key)
+        return _instance(declared, plain, key, narrower)
     if origin in (types.UnionType, typing.Union):  # X | None
         (inner,) = (argument for argument in arguments if argument is not type(None))
         return None if plain is None else _value(inner, plain, key)
@@ -45,7 +43,7 @@ def _value(declared: Any, plain: Any, key: str) -> Any:
     )
 
 
-def _instance(declared: Any, plain: dict[str, Any], key: str, narrower: Mapping[str, type] | None = None) -> Any:
+def _instance(declared: Any, plain: dict[str, Any], key: str, narrower: Mapping[str, type] | None) -> Any:
     hints, required = _fields(declared)
     hints = {**hints, **(narrower or {})}
     if unknown := plain.keys() - hints.keys():

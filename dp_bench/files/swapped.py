@@ -12,9 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from dp_bench.errors import invalid
 from dp_bench.files import system
-from dp_bench.files.atomic import write_atomically
+from dp_bench.files.atomic import remove_abandoned, temporary_folder, write_atomically
 from dp_bench.files.checksummed import file_digest
-from dp_bench.files.temporary import remove_abandoned, temporary_folder
 
 MANIFEST = "files.txt"
 
@@ -49,14 +48,11 @@ def _keep_others(old: Path, new: Path) -> None:
     ours = _manifest(old)
     for name in _names_in(old):
         target = new / name
-        if name == MANIFEST or target.exists() or (name in ours and _is_unchanged(old / name, ours[name])):
+        if name == MANIFEST or target.exists():
             continue
-        system.make_folder(target.parent)
-        system.link_or_copy(old / name, target)
-
-
-def _is_unchanged(path: Path, digest: str) -> bool:
-    return not path.is_symlink() and file_digest(path) == digest
+        if name not in ours or (old / name).is_symlink() or file_digest(old / name) != ours[name]:
+            system.make_folder(target.parent)
+            system.link_or_copy(old / name, target)
 
 
 def _manifest(folder: Path) -> dict[str, str]:
