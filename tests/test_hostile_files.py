@@ -17,8 +17,7 @@ from running import composed
 from dp_bench.cli import main
 from dp_bench.errors import UserError
 from dp_bench.experiment.archive import archive
-from dp_bench.experiment.conf import configuration_folder
-from dp_bench.experiment.hydra_errors import dotted
+from dp_bench.experiment.conf import configuration_folder, dotted
 from dp_bench.experiment.rerun_command import SET_BY_PROFILES, SETS_NOTHING, command
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec

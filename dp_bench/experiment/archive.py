@@ -5,6 +5,7 @@ folder. A line holds spec, result, metrics and provenance, from which the files 
 for byte; checkpoints, models and locks are not kept.
 """
 
+import contextlib
 import os
 import re
 import sys
@@ -126,6 +127,14 @@ class Outcome:
     differing: list[str] = field(default_factory=list)  # from what is there, which was not replaced
     skipped: list[Skipped] = field(default_factory=list)
 
+    @contextlib.contextmanager
+    def skipping(self, folder: str) -> Iterator[None]:
+        """List the folder where what is stored cannot be read, or does not fit together."""
+        try:
+            yield
+        except (UserError, OSError, *FOREIGN) as error:
+            self.skipped.append(Skipped(folder, str(error)))
+
 
 def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool = False) -> Outcome:
     """Add the finished runs of `source`, folders and archives alike, to the archives in `target`.
@@ -147,35 +156,27 @@ def archive(source: Path, target: Path, profiles: Sequence[str], replace: bool =
             for folder in tree.trade_offs:
                 _copy_trade_off(source / folder, target / folder, folder, replace, outcome)
             for folder in tree.empty_selections:
-                try:
+                with outcome.skipping(folder):
                     copy_empty_selection(source, target, folder)
-                except (UserError, OSError, *FOREIGN) as error:
-                    outcome.skipped.append(Skipped(folder, str(error)))
     return outcome
 
 
 def _finished(root: Path, tree: Tree, outcome: Outcome) -> Iterator[Stored]:
-    for name in tree.archives:
-        for found in read_archive(root, name):
-            if isinstance(found, Skipped):
-                outcome.skipped.append(found)
-            else:
-                yield from _whole(root, found.folder, outcome, found)
-    for folder in tree.folders:
-        if is_finished(root, folder):
-            yield from _whole(root, folder, outcome)
+    """The runs that are done and whole."""
+    for found in (found for name in tree.archives for found in read_archive(root, name)):
+        if isinstance(found, Skipped):
+            outcome.skipped.append(found)
         else:
+            with outcome.skipping(found.folder):
+                record_of(found)
+                yield found
+    for folder in tree.folders:
+        if not is_finished(root, folder):
             outcome.unfinished += 1
-
-
-def _whole(root: Path, folder: str, outcome: Outcome, archived: Stored | None = None) -> Iterator[Stored]:
-    try:
-        stored = archived or read_stored(root, folder)
-        record_of(stored)
-    except (UserError, OSError, *FOREIGN) as error:
-        outcome.skipped.append(Skipped(folder, str(error)))
-    else:
-        yield stored
+            continue
+        with outcome.skipping(folder):
+            record_of(stored := read_stored(root, folder))
+            yield stored
 
 
 def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome: Outcome) -> None:
@@ -226,17 +227,14 @@ def _lines(root: Path, name: str, outcome: Outcome) -> tuple[dict[str, bytes], d
 def _copy_trade_off(source: Path, target: Path, folder: str, replace: bool, outcome: Outcome) -> None:
     try:
         ours = read_trade_off(source)
-        there = (target / TRADE_OFF_FACTS).exists()
-        if there and ours == read_trade_off(target):
-            return
+        theirs = read_trade_off(target) if (target / TRADE_OFF_FACTS).exists() else None
     except (UserError, OSError, *FOREIGN) as error:
         outcome.skipped.append(Skipped(folder, str(error)))
         return
-    if there and not replace:
+    if theirs is None or (replace and ours != theirs):
+        write_trade_off(target, *ours)
+    elif ours != theirs:
         outcome.differing.append(folder)
-        return
-    rows, facts = ours
-    write_trade_off(target, rows, facts)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -45,23 +45,11 @@ OTHER_BUDGET = {
     "privacy.selection.mean",
     "privacy.selection.pool",
 }
-# Seeds repeat a run; `points` and `epsilons` choose among grids that are charged in full; the others say where a run is
-# computed, shown and kept. Bits depend on `threads` and `micro_batch`, but a command may name only one value of each.
-NOT_A_SEARCH = {
-    "seeds",
-    "seed",
-    "device",
-    "threads",
-    "micro_batch",
-    "checkpoint.keep",
-    "runs",
-    "points",
-    "epsilons",
-    "quiet",
-    "tracker",
-}
-# Two values of these would be two runs in one folder.
+# Two values of these would be two runs in one folder: a command may name only one of each.
 ONE_RUN_WHATEVER_ITS_VALUE = {"device", "threads", "micro_batch", "checkpoint.keep", "quiet", "tracker"}
+# Seeds repeat a run; `points` and `epsilons` choose among grids that are charged in full; the others say where a run is
+# computed, shown and kept.
+NOT_A_SEARCH = {"seeds", "seed", "points", "epsilons", "runs"} | ONE_RUN_WHATEVER_ITS_VALUE
 
 
 def is_charged(key: str, swept: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ Defaults are the project's readings of the paper (docs/fidelity.md); a run's fol
 import copyreg
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from typing import Any, get_type_hints
@@ -15,7 +15,7 @@ import omegaconf
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
-from dp_bench.experiment.hydra_errors import dotted, dotted_values
+from dp_bench.experiment.conf import dotted, dotted_values
 from dp_bench.privacy.accountants import POISSON, RDP, accountant_of
 from dp_bench.privacy.allocators import COMPOSITION
 from dp_bench.registry import Registry
@@ -46,9 +46,8 @@ class DatasetConfig:
 
 @dataclass
 class ModelConfig:
-    output_activation: bool = BUILT_IN_OPTIONS[
-        "output_activation"
-    ]  # the appendix prints one on the logits, with which the CNN does not learn
+    # The appendix prints one on the logits, with which the CNN does not learn.
+    output_activation: bool = BUILT_IN_OPTIONS["output_activation"]
     autoencoder_padding: int = BUILT_IN_OPTIONS["autoencoder_padding"]  # 0 and 1 both give the printed parameter count
 
 
@@ -147,21 +146,18 @@ class _Schema(metaclass=_SchemaType):
 @functools.cache
 def dataset_schema(name: str) -> type[DatasetConfig]:
     """What can be configured of a task's data: its own options are declared once, there."""
-    return DatasetConfig if name in TASKS.built_in else _with_options(DatasetConfig, "dataset", name, name=name)
+    return DatasetConfig if name in TASKS.built_in else _task_schema("dataset", name, DatasetConfig, name=name)
 
 
 @functools.cache
 def model_schema(name: str) -> type[ModelConfig]:
     """What can be configured of a task's model."""
-    return ModelConfig if name in TASKS.built_in else _with_options(ModelConfig, "model", name)
+    return ModelConfig if name in TASKS.built_in else _task_schema("model", name, ModelConfig)
 
 
-def _with_options(base: type, group: str, member: str, **others: str) -> type:
-    options = {**others, **declared_options(member)[group]}
-    declared = [(name, type(default), field(default=default)) for name, default in options.items()]
-    namespace = {"group": group, "member": member}
-    made = make_dataclass(f"{member}_{group}_config", declared, bases=(base, _Schema), namespace=namespace)
-    return _as_if_written_here(made)
+def _task_schema(group: str, task: str, base: type, **others: str) -> type:
+    options = {**others, **declared_options(task)[group]}
+    return _schema(group, task, [(key, type(default), default) for key, default in options.items()], base)
 
 
 @functools.cache
@@ -169,29 +165,21 @@ def strategy_schema(name: str) -> type:
     """What can be configured of a strategy: the hyperparameters of its own dataclass, declared once, there."""
     strategy = STRATEGIES[name]
     hints = get_type_hints(strategy)
-    declared = [f for f in fields(strategy) if f.name not in CALIBRATED]
-    made = make_dataclass(
-        f"{name}_config",
-        [("name", str, field(default=name))]
-        + [
-            (f.name, hints[f.name], field(default=_default(f.default, swept=f.name in strategy.swept)))
-            for f in declared
-        ],
-        bases=(_Schema,),
-        namespace={"group": "strategy", "member": name},
-    )
-    return _as_if_written_here(made)
+    declared: list[tuple[str, type, Any]] = [("name", str, name)]
+    for key in fields(strategy):
+        # What is swept has no default: it would count as chosen on the command line, and the grid would not be run.
+        is_open = key.name in strategy.swept or key.default is NO_DEFAULT
+        if key.name not in CALIBRATED:
+            declared.append((key.name, hints[key.name], omegaconf.MISSING if is_open else key.default))
+    return _schema("strategy", name, declared)
 
 
-def _default(value: Any, swept: bool) -> Any:
-    """A swept hyperparameter has none: it would count as chosen on the command line, and the grid would not be run."""
-    return omegaconf.MISSING if swept or value is NO_DEFAULT else value
-
-
-def _as_if_written_here(schema: type) -> type:
-    """cloudpickle takes a class that it cannot find apart, and loses its fields."""
-    schema.__module__ = __name__
-    globals()[schema.__name__] = schema
+def _schema(group: str, member: str, keys: Iterable[tuple[str, type, Any]], *bases: type) -> type:
+    """`keys`: their names, types and defaults."""
+    declared = [(key, kind, field(default=default)) for key, kind, default in keys]
+    namespace = {"group": group, "member": member, "__module__": __name__}
+    schema = make_dataclass(f"{member}_{group}_config", declared, bases=(*bases, _Schema), namespace=namespace)
+    globals()[schema.__name__] = schema  # cloudpickle takes a class that it cannot find apart, and loses its fields
     return schema
 
 

@@ -15,8 +15,8 @@ import yaml
 from omegaconf._utils import get_yaml_loader
 
 from dp_bench.errors import invalid
+from dp_bench.experiment.conf import dotted_values
 from dp_bench.experiment.config import boolean_keys
-from dp_bench.experiment.hydra_errors import dotted_values
 from dp_bench.experiment.overrides import is_for_users
 
 _OPTIONS = ("-cd", "--config-dir", "-cp", "--config-path")

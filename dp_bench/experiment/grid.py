@@ -12,12 +12,7 @@ from dp_bench.errors import invalid
 
 # A search of more than this could not be carried out, and listing it would take minutes and gigabytes.
 MOST_VALUES, MOST_POINTS = 1_000, 100_000
-
-IN_EVERY_GRID = (
-    "lr",
-    "clip",
-    "quantile",
-)  # axes with keys of their own: grid.lr, grid.also.lr; others: +grid.axes.NAME
+IN_EVERY_GRID = ("lr", "clip", "quantile")  # axes with keys of their own, as grid.also.lr; others: +grid.axes.NAME
 
 
 def log_spaced(low: float, high: float, k: int) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ class HalvedGrid:
 
     @cached_property
     def folders(self) -> Mapping[str, list[RunFolder]]:
-        """Of every candidate, one per seed, in the fixed order of the grid: it breaks ties."""
+        """Of every candidate, one per seed, in the fixed order of the grid."""
         runs, seeds = candidates(self._spec), self._spec.ranked_seeds
         return {run.point: [RunFolder(self._root, replace(run, seed=seed)) for seed in seeds] for run in runs}
 
@@ -51,8 +51,8 @@ class HalvedGrid:
             found = {name: [r for r in each if r is not None] for name, each in results.items()}
             if any(len(found[name]) < len(each) for name, each in results.items()):
                 return None
-            order = {name: place for place, name in enumerate(self.folders)}
-            best_first = sorted(below, key=lambda name: (*self._rank(found[name]), order[name]))
+            in_order = (name for name in self.folders if name in below)  # which breaks ties
+            best_first = sorted(in_order, key=lambda name: self._rank(found[name]))
             self._members[rung] = best_first[: self.rungs[rung].candidates]
         return self._members[rung]
 

@@ -5,7 +5,7 @@ Theirs take several lines, list the configuration's search path, and hide the re
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hydra.errors import MissingConfigException, OverrideParseException
@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from dp_bench.errors import UserError, invalid, nearest, unknown
+from dp_bench.experiment.config import known_keys
 
 _KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false", "bool": "true or false"}
 _KINDS |= {"int": _KINDS["Integer"], "float": _KINDS["Float"]}
@@ -20,8 +21,8 @@ _SWEEP = re.compile(r"(?:Sweep parameters|Ambiguous value for argument) '(.*?)=(
 _KIND = re.compile(r"could not be converted to (\w+)|is not a valid (\w+)|type hint '(\w+)'")
 
 
-def explained(error: Exception, keys: Iterable[str]) -> UserError:
-    """What is wrong with the command. `keys`: all that a configuration has, to find the nearest one."""
+def explained(error: Exception) -> UserError:
+    """What is wrong with the command."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return unknown(group, name, error.options)
@@ -34,16 +35,16 @@ def explained(error: Exception, keys: Iterable[str]) -> UserError:
         return invalid(sweep[1], "one value", sweep[2], "choose one, or add -m to run them all")
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(cause, OmegaConfBaseException) and cause.full_key:
-        return _of_key(cause, keys)
+        return _of_key(cause)
     return UserError("; ".join(" ".join(str(e).split()) for e in (error, error.__cause__) if e is not None))
 
 
-def unknown_key(key: str, siblings: Iterable[str], keys: Iterable[str]) -> UserError:
+def unknown_key(key: str, siblings: Iterable[str]) -> UserError:
     """The error for a key that nothing reads, with the nearest valid one: a sibling, else any of that last name."""
     group, _, name = key.rpartition(".")
     own = {sibling: f"{group}.{sibling}" if group else sibling for sibling in map(str, siblings) if sibling != name}
     # Of several keys of one name, a strategy's; of the others, the least nested one.
-    ordered = sorted(keys, key=lambda other: (other.startswith("strategy."), -other.count("."), other))
+    ordered = sorted(known_keys(), key=lambda other: (other.startswith("strategy."), -other.count("."), other))
     by_name = {other.rpartition(".")[2]: other for other in ordered}
     exact = None if group else by_name.get(name)
     elsewhere = name if group else nearest(name, by_name)  # of a group's key only one that is spelt right
@@ -52,7 +53,7 @@ def unknown_key(key: str, siblings: Iterable[str], keys: Iterable[str]) -> UserE
     return invalid(key, expected, "one that nothing reads", f"did you mean `{near}`?" if near else "leave it out")
 
 
-def refuse_unknown_keys(composed: DictConfig, keys: Iterable[str], prefix: str = "") -> None:
+def refuse_unknown_keys(composed: DictConfig, prefix: str = "") -> None:
     """Refuse what `+KEY=VALUE` added to a configuration, at any depth: such a key would be silently ignored."""
     kind = OmegaConf.get_type(composed)
     declared = (
@@ -60,33 +61,16 @@ def refuse_unknown_keys(composed: DictConfig, keys: Iterable[str], prefix: str =
     )
     for key in map(str, composed):
         if key not in declared:
-            raise unknown_key(f"{prefix}{key}", declared, keys)
+            raise unknown_key(f"{prefix}{key}", declared)
         if not OmegaConf.is_missing(composed, key) and isinstance(composed[key], DictConfig):
-            refuse_unknown_keys(composed[key], keys, f"{prefix}{key}.")
+            refuse_unknown_keys(composed[key], f"{prefix}{key}.")
 
 
-def dotted(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Every key of a nested mapping, as it is written on a command line."""
-    for name, value in tree.items():
-        yield f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from dotted(value, f"{prefix}{name}.")
-
-
-def dotted_values(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The innermost keys of nested mappings and lists, as they are written on a command line, and their values."""
-    for name, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-        if isinstance(value, Mapping | list) and value:
-            yield from dotted_values(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _of_key(cause: OmegaConfBaseException, keys: Iterable[str]) -> UserError:
+def _of_key(cause: OmegaConfBaseException) -> UserError:
     parent = cause.parent_node
     siblings = parent if isinstance(parent, DictConfig) else {}
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
-        return unknown_key(str(cause.full_key), siblings, keys)
+        return unknown_key(str(cause.full_key), siblings)
     text = str(cause)
     if kind := _KIND.search(text):
         name = kind[kind.lastindex or 0]

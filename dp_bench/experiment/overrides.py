@@ -6,6 +6,7 @@ from types import TracebackType
 
 from dp_bench.errors import UserError, did_you_mean, invalid
 from dp_bench.experiment.conf import groups
+from dp_bench.experiment.config import boolean_keys
 
 _NO_NAME = re.compile(r"(null|true|false|[-+\d.]*|\[.*|\{.*|.*\.\./.*)", re.IGNORECASE)
 _OPTIONS = (
@@ -21,8 +22,9 @@ _NUMBER = re.compile(r"[-+]?[\d_.]*\d[\d_.]*(e[-+]?\d+)?|[-+]?(nan|inf)", re.IGN
 _READ_AS_THEY_ARE = re.compile(r"-?\d+|-?\d+\.\d*[1-9]")  # of numbers
 
 
-def check_words(words: Sequence[str], booleans: Collection[str] = ()) -> None:
-    """Refuse a word that cannot be meant. `booleans`: the keys that are true or false."""
+def check_words(words: Sequence[str]) -> None:
+    """Refuse a word that cannot be meant."""
+    booleans = boolean_keys()
     shows = any(word.partition("=")[0] in _SHOWS for word in words)
     for word in words:
         if "\0" in word:

@@ -72,19 +72,18 @@ def plan(choices: Choices, compose: Compose, *, fetch: bool = True) -> Plan:
         widest = max(choices, key=lambda key: len(choices[key]))
         expected = f"at most {_MOST_COMBINATIONS:,} combinations of what is swept"
         raise invalid(widest, expected, f"{many:,}", "sweep fewer values, or one key after the other")
-    composed = _Compositions(compose)
-    combinations = [
-        combination
+    compositions = _Compositions(compose)
+    chosen = [
+        compositions.of(combination)
         for values in itertools.product(*choices.values())
-        for combination in _with_epsilon(dict(zip(choices, values, strict=True)), composed)
+        for combination in _with_epsilon(dict(zip(choices, values, strict=True)), compositions)
     ]
-    times_of = charging.times_by_budget(choices, [composed.of(combination).config for combination in combinations])
+    times_of = charging.times_by_budget(choices, [composition.config for composition in chosen])
     found: dict[object, Job] = {}
     jobs_of: Counter[str] = Counter()  # by grid
-    for combination in combinations:
-        config = composed.of(combination).config
-        expanded = list(_expanded(combination, times_of(config), composed, fetch))
-        jobs_of[_grid_name(config)] += len(expanded)
+    for composition in chosen:
+        expanded = list(_expanded(composition, times_of(composition.config), fetch))
+        jobs_of[_grid_name(composition.config)] += len(expanded)
         for job in expanded:
             found.setdefault(job.identity, job)
     if not found:
@@ -118,19 +117,19 @@ def _grid_name(config: Config) -> str:
     return f"{config.dataset.name}/{config.strategy.name}/k{config.grid.k}/eps{exact(epsilon)}"
 
 
-def _with_epsilon(combination: dict[str, str], composed: "_Compositions") -> list[dict[str, str]]:
+def _with_epsilon(combination: dict[str, str], compositions: "_Compositions") -> list[dict[str, str]]:
     """The paper's budgets for the data set, unless others were chosen."""
     if "privacy.epsilon" in combination:
         return [combination]
-    config = composed.of(combination).config
+    config = compositions.of(combination).config
     epsilons = TASKS[config.dataset.name].epsilons
     if config.epsilons == "outer":
         epsilons = (epsilons[0], epsilons[-1])
     return [{**combination, "privacy.epsilon": exact(epsilon)} for epsilon in epsilons]
 
 
-def _expanded(combination: dict[str, str], times: int, composed: "_Compositions", fetch: bool) -> Iterator[Job]:
-    config, given = composed.of(combination)
+def _expanded(composition: "_Composition", times: int, fetch: bool) -> Iterator[Job]:
+    overrides, config, given = composition
     axes = axes_of(config.strategy.name, config.grid)
     points = _wanted(grid.points(axes), config, given, axes)
     if not points:
@@ -147,7 +146,7 @@ def _expanded(combination: dict[str, str], times: int, composed: "_Compositions"
         runs[0].build_strategy()
         settings = [f"strategy.{name}={value!r}" for name, value in point.items() if name not in given]
         settings += [f"grid.times={times}", f"runs={_quoted(root)}", "quiet=true"]
-        yield Job((*_overrides(combination), *settings), runs, root, config.checkpoint.keep)
+        yield Job((*overrides, *settings), runs, root, config.checkpoint.keep)
 
 
 def _refuse_part_of_a_grid(points: Sequence[object], axes: Mapping[str, Sequence[float]], allocator: str) -> None:
@@ -176,10 +175,6 @@ def _wanted(
     return [point for point in wanted if point == best]
 
 
-def _overrides(combination: Mapping[str, str]) -> list[str]:
-    return [f"{key}={value}" for key, value in combination.items()]
-
-
 def _quoted(path: Path) -> str:
     """As Hydra's grammar wants a text that may hold anything but a reference."""
     if "${" in str(path):
@@ -193,6 +188,7 @@ def _quoted(path: Path) -> str:
 
 
 class _Composition(NamedTuple):
+    overrides: tuple[str, ...]
     config: Config  # what its grid sweeps may hold any value
     given: tuple[str, ...]  # names of what its grid sweeps but the choices set
 
@@ -202,37 +198,30 @@ class _Compositions:
 
     def __init__(self, compose: Compose) -> None:
         self._compose = compose
-        self._kept: dict[tuple[str, ...], tuple[DictConfig, _Composition]] = {}
-        self._known: dict[tuple[tuple[str, str], ...], _Composition] = {}
+        self._kept: dict[tuple[str, ...], tuple[DictConfig, Config, tuple[str, ...]]] = {}
         self._refers = False  # whether some value is a reference to another
 
     def of(self, combination: Mapping[str, str]) -> _Composition:
-        key = tuple(combination.items())
-        if key not in self._known:
-            self._known[key] = self._make(combination)
-        return self._known[key]
-
-    def _make(self, combination: Mapping[str, str]) -> _Composition:
-        numbers = {key: value for key, value in combination.items() if key in ("grid.k", "privacy.epsilon")}
-        if self._refers:  # to k or epsilon, maybe: then they have to be there from the start
-            numbers = {}
-        others = tuple(_overrides({key: value for key, value in combination.items() if key not in numbers}))
+        # A reference may be to k or epsilon: then they have to be there from the start.
+        later = () if self._refers else ("grid.k", "privacy.epsilon")
+        numbers = {key: value for key, value in combination.items() if key in later}
+        others = tuple(f"{key}={value}" for key, value in combination.items() if key not in numbers)
         if others not in self._kept:
             composed = self._compose(others)
             if numbers and "${" in OmegaConf.to_yaml(composed):
                 self._refers = True
-                return self._make(combination)
+                return self.of(combination)
             swept = STRATEGIES[composed.strategy.name].swept
             given = tuple(name for name in swept if not OmegaConf.is_missing(composed.strategy, name))
             config = parse(composed.copy(), dict.fromkeys(swept, 1.0))
-            self._kept[others] = composed, _Composition(config, given)
-        composed, (config, given) = self._kept[others]
+            self._kept[others] = composed, config, given
+        composed, config, given = self._kept[others]
         for key, value in numbers.items():
             OmegaConf.update(composed, key, value)  # checks its type
         k, epsilon = (OmegaConf.select(composed, key) for key in ("grid.k", "privacy.epsilon"))
         config = replace(config, grid=replace(config.grid, k=k), privacy=replace(config.privacy, epsilon=epsilon))
         check(config)
-        return _Composition(config, given)
+        return _Composition(tuple(f"{key}={value}" for key, value in combination.items()), config, given)
 
 
 def by_grid(planned: Iterable[Job]) -> dict[str, list[Job]]:

@@ -77,7 +77,8 @@ class Provenance:
     def from_json(cls, stored: Any) -> "Provenance":
         """Of whatever shape: a run counts without it."""
         content = stored if isinstance(stored, dict) else {}
-        source, packages, machine = (_group(content, name) for name in ("source", "packages", "machine"))
+        groups = (content.get(name) for name in ("source", "packages", "machine"))
+        source, packages, machine = (group if isinstance(group, dict) else {} for group in groups)
         seconds = content.get("seconds_of_last_session")
         return cls(
             commit=str(content.get("commit") or "unknown"),
@@ -94,11 +95,6 @@ class Provenance:
         """The number of the arithmetic that made the run; one that does not say is from before there was another."""
         found = self.machine.get("arithmetic")
         return found if isinstance(found, int) else LAST_WITH_FLOAT32_SUMS
-
-
-def _group(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = content.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True)

@@ -52,21 +52,16 @@ def _departures(spec: RunSpec) -> Iterator[tuple[str, Any]]:
         "grid": (asdict(spec.grid), asdict(default.grid)),
         "train": (asdict(spec.train), asdict(default.train)),
     }
-    said = {
-        "dataset.name",
-        "dataset.stand_in",
-        "privacy.epsilon",
-        "grid.k",
-        *(f"strategy.{name}" for name in spec.swept),
-    }
+    said = {"dataset.name", "dataset.stand_in", "privacy.epsilon", "grid.k", *(f"strategy.{n}" for n in spec.swept)}
     for group, (ours, theirs) in groups.items():
         for name, value in ours.items():
             key = f"{group}.{name}"
             always = spec.profile not in SETS_NOTHING and key in SET_BY_PROFILES
             if key not in said and (always or value != theirs.get(name)):
-                yield from (
-                    _flat(key, value, theirs[name]) if key in ("grid.also", "privacy.selection") else [(key, value)]
-                )
+                if key in ("grid.also", "privacy.selection"):
+                    yield from ((f"{key}.{n}", v) for n, v in value.items() if v != theirs[name].get(n))
+                else:
+                    yield key, value
     if spec.source.synthetic:
         yield "dataset.stand_in", True
     if spec.seeding != default.seed:
@@ -76,10 +71,6 @@ def _departures(spec: RunSpec) -> Iterator[tuple[str, Any]]:
         yield "threads", spec.machine.threads
     if spec.machine.micro_batch != TASKS[spec.dataset.name].micro_batch:
         yield "micro_batch", spec.machine.micro_batch
-
-
-def _flat(key: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield from ((f"{key}.{name}", value) for name, value in ours.items() if value != theirs.get(name))
 
 
 def _value(value: Any) -> str:

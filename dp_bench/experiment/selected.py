@@ -21,7 +21,7 @@ from dp_bench.errors import invalid
 from dp_bench.experiment.record import RunResult, Stored
 from dp_bench.experiment.resolve import candidates
 from dp_bench.experiment.spec import RunSpec
-from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder, is_finished
+from dp_bench.experiment.store import RELEASED_NOTHING, RunFolder
 from dp_bench.files import system
 from dp_bench.files.checksummed import read_checksummed, write_checksummed
 
@@ -92,19 +92,15 @@ class SelectedGrid:
     def winner(self) -> RunFolder | None:
         """The run that was released, if any."""
         folders = [RunFolder(self._root, spec) for spec in self.candidates]
-        found = [folder for folder in folders if is_finished(self._root, str(folder.spec.folder))]
+        found = [folder for folder in folders if folder.done]
         if len(found) > 1:
             got = f"{len(found)} of them"
             raise invalid(str(self._root / self.folder), "one winner", got, "keep the one that was released first")
         return found[0] if found else None
 
     @property
-    def released_nothing(self) -> bool:
-        return (self._root / self.folder / RELEASED_NOTHING).exists()
-
-    @property
     def done(self) -> bool:
-        return self.released_nothing or self.winner() is not None
+        return (self._root / self.folder / RELEASED_NOTHING).exists() or self.winner() is not None
 
     def release(self, spec: RunSpec, trial: Trial, result: RunResult) -> None:
         """Put the winner into the store."""

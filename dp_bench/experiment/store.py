@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bench.errors import DamagedFile, invalid
+from dp_bench.experiment.folder_names import LEVELS
 from dp_bench.experiment.record import RunResult, Stored, check_metrics
 from dp_bench.experiment.spec import RunSpec, comparable
 from dp_bench.files import system
@@ -48,7 +49,7 @@ class RunFolder:
     @contextlib.contextmanager
     def claimed(self) -> Iterator[bool]:
         """Whether this process may work here; no other one can at the same time, and a killed one lets go."""
-        self.refuse_links()
+        refuse_links(self.path, len(LEVELS))
         system.make_folder(self.path)
         path = self.path / _LOCK
         with system.opened_lock(path, create=True) as lock:
@@ -62,13 +63,9 @@ class RunFolder:
                 system.remove(left_by_a_killed_writer)
             yield True
 
-    def refuse_links(self) -> None:
-        """Refuse a folder that a link leads to."""
-        refuse_links(self.path, len(self.spec.folder.parts))
-
     def check_spec(self) -> None:
         """Refuse a folder that holds another protocol's run under the same name."""
-        self.refuse_links()
+        refuse_links(self.path, len(LEVELS))
         path = self.path / _SPEC
         if not path.exists():
             return
@@ -101,7 +98,7 @@ class RunFolder:
             try:  # without the evaluations that it was made of, a result is not believed
                 check_metrics(self.spec, result, _text(self.path / _METRICS))
             except DamagedFile as error:
-                raise DamagedFile(f"{self.path}: {error}{self._spends_again}") from None
+                raise DamagedFile(f"{self.path}: {error}{SPENDS_AGAIN * self.spec.secure}") from None
         return result
 
     def rung(self, number: int) -> RunResult | None:
@@ -122,14 +119,9 @@ class RunFolder:
         if stored.get("digest") != self.spec.digest():
             raise invalid(str(path), "a result of this protocol", "another protocol's", _MOVE_AWAY)
         try:
-            result = from_plain(RunResult, stored)
+            return from_plain(RunResult, stored)
         except ValueError as error:
             raise invalid(str(path), "a result of this version", error, "choose another runs=FOLDER") from None
-        return result
-
-    @property
-    def _spends_again(self) -> str:
-        return SPENDS_AGAIN * self.spec.secure
 
     def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None:
         write_atomically(self.path / _METRICS, _csv(rows), durable=durable)
@@ -147,8 +139,8 @@ class RunFolder:
         content = system.read(path, follow=False)
         header, payload = content[:_HEADER_SIZE], content[_HEADER_SIZE:]
         if header != _MAGIC + checksum_line(payload):
-            got, remedy = "a checksum that does not fit", f"delete it to start over{self._spends_again}"
-            raise invalid(str(path), "a whole file", got, remedy, DamagedFile)
+            remedy = f"delete it to start over{SPENDS_AGAIN * self.spec.secure}"
+            raise invalid(str(path), "a whole file", "a checksum that does not fit", remedy, DamagedFile)
         return payload
 
     def keep_model(self, name: str, payload: bytes) -> None:

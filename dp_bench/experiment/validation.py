@@ -17,7 +17,6 @@ from dp_bench.experiment.config import (
     dataset_schema,
     declared_options,
     default_sampling,
-    known_keys,
     strategy_schema,
     task_options,
 )
@@ -38,7 +37,7 @@ def parse(composed: DictConfig, point: Mapping[str, float] | None = None) -> Con
     for name, value in (point or {}).items():
         if OmegaConf.is_missing(composed.strategy, name):
             composed.strategy[name] = value
-    refuse_unknown_keys(composed, known_keys())
+    refuse_unknown_keys(composed)
     missing = sorted(OmegaConf.missing_keys(composed))
     if missing:
         raise invalid(missing[0], "a value", "nothing", f"add {missing[0]}=VALUE to the command")

@@ -130,7 +130,7 @@ def _hydra(
     from dp_bench.tasks import TASKS
     from dp_bench.training.job import run_job
 
-    overrides.check_words(arguments, config.boolean_keys())
+    overrides.check_words(arguments)
     config_files.check_files(arguments)
     config.register()
     arguments = [*(config.resolved(argument) for argument in arguments), *ours]
@@ -145,7 +145,7 @@ def _hydra(
         try:
             failure = carry_out(composed)
         except OmegaConfBaseException as error:  # which Hydra would print on a line of its own
-            failure = explained(error, config.known_keys())
+            failure = explained(error)
         if failure is not None:  # of a single run; a sweep collects what its jobs return, wherever they ran
             failures.append(failure)
         return failure
@@ -153,7 +153,7 @@ def _hydra(
     try:
         hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(task)()
     except (HydraException, OmegaConfBaseException) as error:
-        raise explained(error, config.known_keys()) from None
+        raise explained(error) from None
     except Exception as error:
         if isinstance(error, UserError | JobsFailed | OSError) or not overrides.is_hydras(error):
             raise
