@@ -230,15 +230,13 @@ def resolved(override: str) -> str:
         return f"{key}=" + _WHOLE.sub(r"\1.0", values)
     if key.lstrip("+") not in ("strategy", "dataset"):
         return override
-    (registry, _), names = _SCHEMAS[key.lstrip("+")], []
-    for value in values.split(","):
-        if _IMPORT_PATH.fullmatch(value):
-            names.append(registry.add(value))
+    (registry, _), names = _SCHEMAS[key.lstrip("+")], values.split(",")
+    for place, name in enumerate(names):
+        if _IMPORT_PATH.fullmatch(name):
+            names[place] = registry.add(name)
             register()
-        else:
-            names.append(value)
-            if value in registry:
-                registry[value]
+        elif name in registry:
+            registry[name]
     return f"{key}={','.join(names)}"
 
 

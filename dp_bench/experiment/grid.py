@@ -59,32 +59,6 @@ def snap(value: float, candidates: Sequence[float], name: str) -> float:
     return nearest
 
 
-def axes_for(
-    swept: tuple[str, ...],
-    k: int,
-    ranges: Mapping[str, tuple[float, float]],
-    choices: Mapping[str, Sequence[float]],
-    also: Mapping[str, Sequence[float]],
-) -> dict[str, tuple[float, ...]]:
-    """The axis of each hyperparameter in `swept`: its `choices`, else `k` values over its range, and its `also`."""
-    for name, extra in also.items():
-        if extra and name not in swept:
-            expected = f"values for what the strategy sweeps ({', '.join(swept) or 'nothing'})"
-            raise invalid(
-                f"grid.also.{name}", expected, list(extra), f"remove it, or sweep {name} with another strategy"
-            )
-    axes = {}
-    for name in swept:
-        if name in choices:
-            candidates = tuple(set(choices[name]))
-        elif name in ranges:
-            candidates = log_spaced(*ranges[name], k)
-        else:
-            raise invalid("grid", f"values for {name}", "none", f"add 'grid.axes={{{name}:[VALUE,...]}}'")
-        axes[name] = widen(candidates, also.get(name, ()))
-    return axes
-
-
 def points(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     """Every combination of the axes' values, the last axis varying fastest; one empty point where nothing is swept."""
     if (count := math.prod(len(values) for values in axes.values())) > MOST_POINTS:

@@ -29,20 +29,23 @@ def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
     task, strategy = TASKS[config.dataset.name], STRATEGIES[config.strategy.name]
     source = task.describe(task_options(config.dataset, config.model), fetch=fetch)
     axes = axes_of(config.strategy.name, config.grid)
-    config = _with_plain_mean(config, len(grid.points(axes)))
+    points = len(grid.points(axes))
+    selection = config.privacy.selection
+    if selection.mean == points:  # the same search has one name, whether or not its default is written out
+        config = replace(config, privacy=replace(config.privacy, selection=replace(selection, mean=None)))
     hyperparameters = {n: v for n, v in asdict(config.strategy).items() if n != "name"}
     for name, candidates in axes.items():
         hyperparameters[name] = grid.snap(hyperparameters[name], candidates, name)
     rows = _accounted_rows(config.dataset, source)
-    sampling = Sampling(config.train.batch_size, rows)
     epochs, batch_size = config.train.epochs, config.train.batch_size
+    sampling = Sampling(batch_size, rows)
     if not 0.5 < epochs * (rows / batch_size) <= _MOST_STEPS:
         raise invalid("train.epochs", f"enough for 1 to {_MOST_STEPS:,} steps", epochs, "train for longer or shorter")
     steps = round(epochs * rows / batch_size)
     allocation, halved = None, strategy.private and config.privacy.allocator == HALVING
     if strategy.private:
         budget = Budget(config.privacy.epsilon, config.privacy.delta, config.privacy.accountant)
-        candidates_charged = len(grid.points(axes)) * config.grid.times
+        candidates_charged = points * config.grid.times
         rungs = rungs_of(candidates_charged, steps, config.train.evaluate_every) if halved else ()
         if config.privacy.allocator != COMPOSITION and config.grid.times > 1:
             raise invalid(
@@ -94,14 +97,6 @@ def trials_of(privacy: PrivacyConfig, candidates: int) -> Trials | None:
     return Trials(privacy.selection.distribution, float(candidates if mean is None else mean))
 
 
-def _with_plain_mean(config: Config, candidates: int) -> Config:
-    """The same search has one name, whether or not its default is written out."""
-    selection = config.privacy.selection
-    if selection.mean != candidates:
-        return config
-    return replace(config, privacy=replace(config.privacy, selection=replace(selection, mean=None)))
-
-
 def _accounted_rows(dataset: DatasetConfig, source: Source) -> int:
     """N, as steps and noise are computed from it."""
     if dataset.emulate_size is None:
@@ -115,18 +110,26 @@ def _accounted_rows(dataset: DatasetConfig, source: Source) -> int:
 
 
 def axes_of(strategy: str, g: GridConfig) -> dict[str, tuple[float, ...]]:
-    """What a strategy's grid searches: the values that the configuration gives an axis, else those declared for it."""
-    swept, declared = STRATEGIES[strategy].swept, declared_axes(STRATEGIES[strategy])
+    """What a strategy's grid searches: the values that the configuration gives an axis or that are declared for it,
+    else `k` of them over its range; and those to be searched also."""
+    swept, declared, also = STRATEGIES[strategy].swept, declared_axes(STRATEGIES[strategy]), asdict(g.also)
     for name in g.axes:
         if name not in swept:
             expected = f"an axis that {strategy} sweeps ({', '.join(swept) or 'none'})"
             raise invalid("grid.axes", expected, name, "leave it out")
-    spans = {name: axis.span for name, axis in declared.items() if axis.span}
-    values = {name: axis.values for name, axis in declared.items() if axis.values}
-    return grid.axes_for(
-        swept,
-        g.k,
-        ranges={**spans, "lr": (g.lr[0], g.lr[1]), "clip": (g.clip[0], g.clip[1])},
-        choices={**values, "quantile": g.quantile, **g.axes},
-        also=asdict(g.also),
-    )
+    for name, extra in also.items():
+        if extra and name not in swept:
+            expected = f"values for what the strategy sweeps ({', '.join(swept) or 'nothing'})"
+            raise invalid(f"grid.also.{name}", expected, extra, f"remove it, or sweep {name} with another strategy")
+    values = {**{name: axis.values for name, axis in declared.items() if axis.values}, "quantile": g.quantile, **g.axes}
+    ranges = {**{name: axis.span for name, axis in declared.items() if axis.span}, "lr": g.lr, "clip": g.clip}
+    axes = {}
+    for name in swept:
+        if name in values:
+            candidates = tuple(set(values[name]))
+        elif name in ranges:
+            candidates = grid.log_spaced(ranges[name][0], ranges[name][1], g.k)
+        else:
+            raise invalid("grid", f"values for {name}", "none", f"add 'grid.axes={{{name}:[VALUE,...]}}'")
+        axes[name] = grid.widen(candidates, also.get(name, ()))
+    return axes

@@ -72,10 +72,7 @@ class RunFolder:
         stored, code = read_checksummed(path), self.spec.code()
         theirs = {**comparable(stored["protocol"]), **{name: stored.get(name, code[name]) for name in code}}
         ours = {**comparable(self.spec.protocol()), **code}
-        if theirs != ours:
-            key, found, expected = next(_differences(theirs, ours))
-            got = f"{found}: this run was made under another protocol"
-            raise invalid(str(path), f"{key} = {expected}", got, _MOVE_AWAY)
+        _refuse_difference(path, theirs, ours, "this run was made under another protocol")
 
     def check_grid(self) -> None:
         """Refuse a grid of which a run on disk, any one, was made with another budget: all of them share one."""
@@ -83,10 +80,7 @@ class RunFolder:
             protocols = [comparable(p) for p in (read_checksummed(path)["protocol"], self.spec.protocol())]
             for part, another in (("allocation", "another budget"), ("ranked_seeds", "other seeds")):
                 theirs, ours = (protocol.get(part) for protocol in protocols)
-                if theirs != ours:
-                    key, found, expected = next(_differences(theirs, ours, part))
-                    got = f"{found}: this grid was begun with {another}"
-                    raise invalid(str(path), f"{key} = {expected}", got, _MOVE_AWAY)
+                _refuse_difference(path, theirs, ours, f"this grid was begun with {another}", part)
             return
 
     def write_spec(self) -> None:
@@ -271,7 +265,13 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _refuse_difference(path: Path, theirs: Any, ours: Any, reason: str, part: str = "") -> None:
+    if theirs != ours:
+        key, found, expected = next(_differences(theirs, ours, part))
+        raise invalid(str(path), f"{key} = {expected}", f"{found}: {reason}", _MOVE_AWAY)
+
+
+def _differences(theirs: Any, ours: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted(theirs.keys() | ours.keys()):
             yield from _differences(theirs.get(name), ours.get(name), f"{key}.{name}".lstrip("."))

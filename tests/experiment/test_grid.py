@@ -8,21 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bench.errors import UserError
-from dp_bench.experiment.grid import axes_for, log_spaced, point_name, points, snap, widen
+from dp_bench.experiment.config import AlsoConfig, GridConfig
+from dp_bench.experiment.grid import log_spaced, point_name, points, snap, widen
+from dp_bench.experiment.resolve import axes_of
+from dp_bench.strategies import STRATEGIES
 
-RANGES = {"lr": (10**-2.5, 10**1.5), "clip": (1e-2, 1e2)}
-CHOICES = {"quantile": (0.1, 0.3, 0.5, 0.7, 0.9)}
-SWEPT = {
-    "online": ("lr",),
-    "fixed_threshold": ("lr", "clip"),
-    "fixed_quantile": ("lr", "quantile"),
-    "adam_wosm": ("clip",),
-    "no_dp": ("lr",),
-}
+LR = (10**-2.5, 10**1.5)
+PAPERS = ("online", "fixed_threshold", "fixed_quantile", "adam_wosm", "no_dp")
 
 
 def paper_axes(strategy, k, **also):
-    return axes_for(SWEPT[strategy], k, RANGES, CHOICES, also)
+    return axes_of(strategy, GridConfig(k=k, also=AlsoConfig(**also)))
 
 
 # Rows as printed, in the order of the four epsilons; None if every run diverged. Columns that the paper marks with a
@@ -110,7 +106,7 @@ def test_the_misprint_is_corrected_by_one_digit():
 
 @pytest.mark.parametrize("k", [5, 7, 9])
 def test_points_per_strategy(k):
-    counts = {strategy: len(points(paper_axes(strategy, k))) for strategy in SWEPT}
+    counts = {strategy: len(points(paper_axes(strategy, k))) for strategy in PAPERS}
     assert counts == {"online": k, "fixed_threshold": k**2, "fixed_quantile": 5 * k, "adam_wosm": k, "no_dp": k}
 
 
@@ -118,7 +114,7 @@ def test_runs_of_the_whole_paper():
     seeds, epsilons, datasets = 5, 4, 3
     configurations = 0
     for k in (5, 7, 9):
-        for strategy in SWEPT:
+        for strategy in PAPERS:
             configurations += len(points(paper_axes(strategy, k))) * (1 if strategy == "no_dp" else epsilons)
     assert configurations * seeds * datasets == 18_435
 
@@ -133,12 +129,12 @@ def test_the_papers_axes():
 
 
 def test_a_value_shared_by_two_granularities_is_the_same_float():
-    assert set(log_spaced(*RANGES["lr"], 5)) < set(log_spaced(*RANGES["lr"], 9))
-    assert log_spaced(*RANGES["lr"], 7)[3] in log_spaced(*RANGES["lr"], 5)
+    assert set(log_spaced(*LR, 5)) < set(log_spaced(*LR, 9))
+    assert log_spaced(*LR, 7)[3] in log_spaced(*LR, 5)
 
 
 def test_values_do_not_depend_on_the_last_bits_of_a_power():
-    assert all(float(f"{value:.12g}") == value for k in (5, 7, 9) for value in log_spaced(*RANGES["lr"], k))
+    assert all(float(f"{value:.12g}") == value for k in (5, 7, 9) for value in log_spaced(*LR, k))
 
 
 @given(low=st.floats(1e-6, 1e3), factor=st.floats(1.5, 1e6), k=st.integers(2, 50))
@@ -177,7 +173,7 @@ def test_snap_takes_the_nearest_of_two():
 @pytest.mark.parametrize("value", [0.315, 0.32, 0.2, 1e9, -0.316, 0.0, math.nan, math.inf])
 def test_snap_refuses_what_is_not_in_the_grid(value):
     with pytest.raises(UserError) as error:
-        snap(value, log_spaced(*RANGES["lr"], 5), "lr")
+        snap(value, log_spaced(*LR, 5), "lr")
     message = str(error.value)
     assert "0.003162, 0.03162, 0.3162, 3.162, 31.62" in message
     assert f"grid.also.lr=[{value:g}]" in message
@@ -191,7 +187,8 @@ def test_widen():
 
 
 def test_listed_values_are_all_kept():
-    assert axes_for(("decay",), 5, {}, {"decay": [0.999, 0.9991, 0.99, 0.99]}, {}) == {"decay": (0.99, 0.999, 0.9991)}
+    listed = GridConfig(axes={"lr": [0.999, 0.9991, 0.99, 0.99]})
+    assert axes_of("online", listed) == {"lr": (0.99, 0.999, 0.9991)}
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
@@ -207,15 +204,16 @@ def test_a_widened_grid_contains_its_new_value_and_counts_it():
 
 
 def test_axes_keep_their_order_and_choices_are_sorted():
-    axes = axes_for(("quantile", "lr"), 2, {"lr": (1, 10)}, {"quantile": (0.9, 0.1)}, {"quantile": [0.5]})
-    assert list(axes.items()) == [("quantile", (0.1, 0.5, 0.9)), ("lr", (1.0, 10.0))]
+    chosen = GridConfig(k=2, lr=[1, 10], quantile=[0.9, 0.1], also=AlsoConfig(quantile=[0.5]))
+    assert list(axes_of("fixed_quantile", chosen).items()) == [("lr", (1.0, 10.0)), ("quantile", (0.1, 0.5, 0.9))]
 
 
-def test_axes_refuse_what_is_not_swept_and_what_has_no_values():
+def test_axes_refuse_what_is_not_swept_and_what_has_no_values(monkeypatch):
     with pytest.raises(UserError, match=r"grid\.also\.clip: expected .*sweeps \(lr\)"):
         paper_axes("online", 5, clip=[0.5])
+    monkeypatch.setattr(STRATEGIES["online"], "swept", ("momentum",))
     with pytest.raises(UserError, match="expected values for momentum"):
-        axes_for(("momentum",), 5, RANGES, CHOICES, {})
+        paper_axes("online", 5)
     with pytest.raises(UserError, match="expected values for lr"):
         points({"lr": ()})
 

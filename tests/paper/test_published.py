@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from dp_bench.experiment import grid
+from dp_bench.experiment.config import GridConfig
+from dp_bench.experiment.resolve import axes_of
 from dp_bench.paper.published import PRINTED_SCALE, Cell, best_point, cells
 from dp_bench.strategies import STRATEGIES
 from dp_bench.tasks import TASKS
@@ -44,13 +46,7 @@ def test_hyperparameters_are_grid_members(cell: Cell) -> None:
     if cell.status == "diverged":
         assert not cell.hyperparameters
         return
-    axes = grid.axes_for(
-        STRATEGIES[cell.strategy].swept,
-        cell.k,
-        ranges={"lr": (10**-2.5, 10**1.5), "clip": (1e-2, 1e2)},
-        choices={"quantile": [0.1, 0.3, 0.5, 0.7, 0.9]},
-        also={},
-    )
+    axes = axes_of(cell.strategy, GridConfig(k=cell.k))
     assert set(cell.hyperparameters) == set(axes)
     for name, value in cell.hyperparameters.items():
         grid.snap(value, axes[name], name)
