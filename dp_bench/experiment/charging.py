@@ -89,12 +89,8 @@ def refuse_sweeps_of_one_run(choices: Choices) -> None:
     """Refuse several values of a key that makes no other run."""
     for key in sorted(ONE_RUN_WHATEVER_ITS_VALUE & choices.keys()):
         if len(set(choices[key])) > 1:
-            raise invalid(
-                key,
-                "one value, as it makes no other run",
-                ", ".join(choices[key]),
-                "run one sweep after the other, each with its own runs=FOLDER",
-            )
+            remedy = "run one sweep after the other, each with its own runs=FOLDER"
+            raise invalid(key, "one value, as it makes no other run", ", ".join(choices[key]), remedy)
 
 
 def shared_budget(run: RunSpec) -> Hashable:
@@ -137,12 +133,7 @@ def refuse_a_second_release(runs: Iterable[tuple[RunSpec, Path]]) -> None:
     """
     kept: dict[PurePosixPath, Path] = {}
     for run, root in runs:
-        if not run.secure or run.allocation is None:
-            continue
-        if (first := kept.setdefault(run.folder, root)) != root:
-            raise invalid(
-                "runs",
-                "one folder with seed=secure",
-                f"{first.name} and {root.name}: each would release everything anew, and the budget is charged once",
-                "choose one of them",
-            )
+        if run.secure and run.allocation is not None and (first := kept.setdefault(run.folder, root)) != root:
+            both = f"{first.name} and {root.name}"
+            got = f"{both}: each would release everything anew, and the budget is charged once"
+            raise invalid("runs", "one folder with seed=secure", got, "choose one of them")

@@ -1,23 +1,15 @@
-"""How a run's folder is named: PROFILE/VARIANT/DATASET/STRATEGY/k5/eps3/POINT/seed0. Written here, and read only here.
+"""What the name of a run's folder (`RunSpec.folder`) says: PROFILE/VARIANT/DATASET/STRATEGY/k5/eps3/POINT/seed0.
 
-The variant is every choice that departs from the defaults.
+The variant is every choice that departs from the defaults. Names are taken apart here only.
 """
-
-from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from dp_bench.data import Source
-from dp_bench.errors import invalid
 from dp_bench.experiment.config import Config
-from dp_bench.files.names import NAME, is_plain, short
+from dp_bench.files.names import short
 from dp_bench.strategies import STRATEGIES
-
-if TYPE_CHECKING:
-    from dp_bench.experiment.spec import RunSpec
 
 LEVELS = ("profile", "variant", "dataset", "strategy", "k", "eps", "point", "seed")
 DEFAULT, EMULATED = "default", "dataset.emulate_size"
@@ -25,25 +17,9 @@ _DATA, _SECURE = "data=", "seed=secure"
 _LONGEST_NAME = 200  # of a folder; file systems end at 255 bytes
 
 
-def of_grid(spec: RunSpec) -> PurePosixPath:
-    folder = PurePosixPath(spec.profile, spec.variant, spec.dataset.name, spec.strategy)
-    return folder / f"k{spec.grid.k}" / f"eps{short(spec.epsilon)}"
-
-
-def of_run(spec: RunSpec) -> PurePosixPath:
-    return of_grid(spec) / spec.point / f"seed{spec.seed}"
-
-
 def part(folder: str, level: str) -> str:
     """What the name of a folder says where no spec is at hand; "" if it does not get so far."""
     return dict(zip(LEVELS, folder.split("/"), strict=False)).get(level, "")
-
-
-def check_folder(spec: RunSpec) -> None:
-    """Refuse a run whose folder would not be at its place in the store: names may come from anywhere."""
-    for key, name in (("profile", spec.profile), ("variant", spec.variant), ("point", spec.point)):
-        if not is_plain(name) or (key == "profile" and not NAME.fullmatch(name)):
-            raise invalid(key, "the name of one folder", repr(name), "use letters, digits and _ only")
 
 
 def variant(config: Config, source: Source) -> str:

@@ -61,12 +61,8 @@ def plan(choices: Choices, compose: Compose, *, fetch: bool = True) -> Plan:
     Without `fetch` nothing is downloaded: data that is not on this machine is taken to be the official one.
     """
     if len(choices.get("experiment", ())) > 1:
-        raise invalid(
-            "experiment",
-            "one",
-            ", ".join(choices["experiment"]),
-            "run them one after the other, or choose dataset, strategy, grid.k and privacy.epsilon yourself",
-        )
+        remedy = "run them one after the other, or choose dataset, strategy, grid.k and privacy.epsilon yourself"
+        raise invalid("experiment", "one", ", ".join(choices["experiment"]), remedy)
     charging.refuse_sweeps_of_one_run(choices)
     if (many := math.prod(map(len, choices.values()))) > _MOST_COMBINATIONS:
         widest = max(choices, key=lambda key: len(choices[key]))
@@ -87,12 +83,8 @@ def plan(choices: Choices, compose: Compose, *, fetch: bool = True) -> Plan:
         for job in expanded:
             found.setdefault(job.identity, job)
     if not found:
-        raise invalid(
-            "points",
-            "all, as the paper's tables name no point of the chosen grids",
-            "published",
-            "choose other grids, or points=all",
-        )
+        expected = "all, as the paper's tables name no point of the chosen grids"
+        raise invalid("points", expected, "published", "choose other grids, or points=all")
     charging.refuse_overspending(job.runs[0] for job in found.values())
     charging.refuse_a_second_release((run, job.root) for job in found.values() for run in job.runs)
     left_out = [name for name, count in jobs_of.items() if not count]
@@ -152,12 +144,9 @@ def _expanded(composition: "_Composition", times: int, fetch: bool) -> Iterator[
 def _refuse_part_of_a_grid(points: Sequence[object], axes: Mapping[str, Sequence[float]], allocator: str) -> None:
     """Halving compares all candidates with each other, selection draws from all of them."""
     if len(points) < (whole := math.prod(map(len, axes.values()))):
-        raise invalid(
-            "privacy.allocator",
-            f"all {whole} points of a grid for {allocator}, which compares them",
-            f"{len(points)} of them",
-            f"leave out points and strategy.{', strategy.'.join(axes)}, or choose composition",
-        )
+        expected = f"all {whole} points of a grid for {allocator}, which compares them"
+        remedy = f"leave out points and strategy.{', strategy.'.join(axes)}, or choose composition"
+        raise invalid("privacy.allocator", expected, f"{len(points)} of them", remedy)
 
 
 def _wanted(
@@ -178,12 +167,8 @@ def _wanted(
 def _quoted(path: Path) -> str:
     """As Hydra's grammar wants a text that may hold anything but a reference."""
     if "${" in str(path):
-        raise invalid(
-            "runs",
-            "a folder without ${ in its name, which Hydra takes for a reference",
-            path,
-            "choose another runs=FOLDER, or work in another folder",
-        )
+        expected = "a folder without ${ in its name, which Hydra takes for a reference"
+        raise invalid("runs", expected, path, "choose another runs=FOLDER, or work in another folder")
     return "'" + str(path).replace("'", "\\'") + "'"
 
 

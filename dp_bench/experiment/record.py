@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dp_bench.errors import DamagedFile, UserError, invalid
-from dp_bench.experiment.folder_names import check_folder
 from dp_bench.experiment.spec import RunSpec, digest_of
 from dp_bench.files.checksummed import RUN_AGAIN
 from dp_bench.files.from_json import FOREIGN, from_plain
@@ -152,7 +151,7 @@ def record_of(stored: Stored) -> RunRecord:
     """Raises UserError for what does not fit together, else what looking into JSON of another shape does."""
     spec = RunSpec.from_json(stored.spec)
     result = None if stored.result is None else _checked_result(stored.result, spec)
-    check_folder(spec)
+    spec.check_folder()
     if stored.folder != str(spec.folder):
         raise invalid("folder", "its own run", f"that of {spec.folder}", "move it there")
     if result is not None and result.digest != digest_of(stored.spec["protocol"]):

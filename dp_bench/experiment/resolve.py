@@ -6,7 +6,7 @@ from dp_bench.data import Source
 from dp_bench.errors import invalid
 from dp_bench.experiment import grid
 from dp_bench.experiment.config import Config, DatasetConfig, GridConfig, PrivacyConfig, task_options
-from dp_bench.experiment.folder_names import check_folder, variant
+from dp_bench.experiment.folder_names import variant
 from dp_bench.experiment.spec import Machine, RunSpec
 from dp_bench.privacy.accountants import Sampling
 from dp_bench.privacy.allocation import Budget
@@ -48,12 +48,10 @@ def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
         candidates_charged = points * config.grid.times
         rungs = rungs_of(candidates_charged, steps, config.train.evaluate_every) if halved else ()
         if config.privacy.allocator != COMPOSITION and config.grid.times > 1:
-            raise invalid(
-                "privacy.allocator",
-                "composition where other keys are swept as well, as the others compare the points of one grid",
-                f"{config.privacy.allocator} with grid.times={config.grid.times}",
-                "sweep them one after the other, each with a budget of its own, or choose composition",
-            )
+            expected = "composition where other keys are swept as well, as the others compare the points of one grid"
+            got = f"{config.privacy.allocator} with grid.times={config.grid.times}"
+            remedy = "sweep them one after the other, each with a budget of its own, or choose composition"
+            raise invalid("privacy.allocator", expected, got, remedy)
         trials = trials_of(config.privacy, candidates_charged)
         allocation = allocate(budget, sampling, candidates_charged, steps, rungs, trials)
         allocation = replace(allocation, pool=config.privacy.selection.pool)
@@ -79,7 +77,7 @@ def specs(config: Config, *, fetch: bool = True) -> list[RunSpec]:
         task_code=TASKS.outside_code(config.dataset.name),
         ranked_seeds=tuple(sorted(config.seeds)) if halved else (),
     )
-    check_folder(first)
+    first.check_folder()
     first.build_strategy()  # a strategy refuses hyperparameters and budgets that cannot be
     return [replace(first, seed=seed) for seed in config.seeds]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_bench.data import Source
 from dp_bench.errors import invalid
-from dp_bench.experiment import folder_names, grid
+from dp_bench.experiment import grid
 from dp_bench.experiment.config import (
     DatasetConfig,
     GridConfig,
@@ -23,6 +23,7 @@ from dp_bench.experiment.config import (
 )
 from dp_bench.files.checksummed import json_digest
 from dp_bench.files.from_json import from_plain
+from dp_bench.files.names import NAME, is_plain, short
 from dp_bench.privacy.allocation import Allocation
 from dp_bench.privacy.allocators import COMPOSITION, SELECTION
 from dp_bench.registry import Registry
@@ -100,12 +101,19 @@ class RunSpec:
 
     @property
     def grid_folder(self) -> PurePosixPath:
-        return folder_names.of_grid(self)
+        folder = PurePosixPath(self.profile, self.variant, self.dataset.name, self.strategy)
+        return folder / f"k{self.grid.k}" / f"eps{short(self.epsilon)}"
 
     @property
     def folder(self) -> PurePosixPath:
         """Where the run is kept, and its whole identity: batches and noise are keyed by this name."""
-        return folder_names.of_run(self)
+        return self.grid_folder / self.point / f"seed{self.seed}"
+
+    def check_folder(self) -> None:
+        """Refuse a run whose folder would not be at its place in the store: names may come from anywhere."""
+        for key, name in (("profile", self.profile), ("variant", self.variant), ("point", self.point)):
+            if not is_plain(name) or (key == "profile" and not NAME.fullmatch(name)):
+                raise invalid(key, "the name of one folder", repr(name), "use letters, digits and _ only")
 
     @property
     def secure(self) -> bool:

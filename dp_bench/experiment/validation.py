@@ -72,12 +72,9 @@ def check(config: Config) -> None:
     _one_of("seed", config.seed, ("named", "secure"))
     _one_of("device", config.device, ("auto", "cpu", "cuda"))
     if config.dataset.emulate_size is not None and config.profile != "verify":
-        raise invalid(
-            "dataset.emulate_size",
-            "profile=verify with it, as its epsilon is not a guarantee for the data that are there",
-            f"profile={config.profile}",
-            "leave it out, or choose profile=verify",
-        )
+        expected = "profile=verify with it, as its epsilon is not a guarantee for the data that are there"
+        remedy = "leave it out, or choose profile=verify"
+        raise invalid("dataset.emulate_size", expected, f"profile={config.profile}", remedy)
     for key, value in {
         "train.batch_size": config.train.batch_size,
         "train.epochs": config.train.epochs,
@@ -151,12 +148,9 @@ def _check_sampling(config: Config) -> None:
     _one_of("train.sampling", chosen, SAMPLINGS)
     if chosen != counted and STRATEGIES[config.strategy.name].private:
         able = [name for name, accountant in ACCOUNTANTS.items() if accountant.sampling == chosen]
-        raise invalid(
-            "train.sampling",
-            f"{counted}, which privacy.accountant={config.privacy.accountant} is about",
-            chosen,
-            f"leave it out, or choose privacy.accountant={' or '.join(able)}",
-        )
+        expected = f"{counted}, which privacy.accountant={config.privacy.accountant} is about"
+        remedy = f"leave it out, or choose privacy.accountant={' or '.join(able)}"
+        raise invalid("train.sampling", expected, chosen, remedy)
 
 
 def _check_selection(config: Config) -> None:
