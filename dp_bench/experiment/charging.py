@@ -118,12 +118,10 @@ def refuse_overspending(runs: Iterable[RunSpec]) -> None:
         budget = allocations[0].budget
         spent = total(allocations, [1 / times[which]] * len(allocations))
         if spent > budget.epsilon * (1 + LAST_BITS):
-            raise invalid(
-                "privacy.epsilon",
-                f"grids that keep to one budget of {exact(budget.epsilon)} together, as they are one search",
-                f"{rounded_up(spent)} by RDP, as they differ in steps or sampling rate",
-                "sweep epochs, batch sizes and rows one after the other, each with a budget of its own",
-            )
+            expected = f"grids that keep to one budget of {exact(budget.epsilon)} together, as they are one search"
+            got = f"{rounded_up(spent)} by RDP, as they differ in steps or sampling rate"
+            remedy = "sweep epochs, batch sizes and rows one after the other, each with a budget of its own"
+            raise invalid("privacy.epsilon", expected, got, remedy)
 
 
 def refuse_a_second_release(runs: Iterable[tuple[RunSpec, Path]]) -> None:

@@ -1,8 +1,8 @@
 """The words of `dp-bench run`, looked at before Hydra is: what it would accept silently, or refuse with a traceback."""
 
 import re
+import traceback
 from collections.abc import Collection, Sequence
-from types import TracebackType
 
 from dp_bench.errors import UserError, did_you_mean, invalid
 from dp_bench.experiment.conf import groups
@@ -84,13 +84,10 @@ def _check_kind(word: str, booleans: Collection[str]) -> None:
 
 def is_hydras(error: BaseException) -> bool:
     """Whether Hydra, or what it reads files with, raised this itself: then it is about the command or its files."""
-    frame: TracebackType | None = error.__traceback__
-    last = ""
-    while frame is not None:
-        package = str(frame.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        last = package if package in (*_THEIRS, *_OURS) else last  # else what they call, as a codec
-        frame = frame.tb_next
-    return last in _THEIRS
+    modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__))
+    packages = (module.partition(".")[0] for module in modules)
+    known = [package for package in packages if package in (*_THEIRS, *_OURS)]  # the others they call, as a codec
+    return bool(known) and known[-1] in _THEIRS
 
 
 def in_hydras_words(error: BaseException) -> UserError:

@@ -84,10 +84,8 @@ class SelectedGrid:
                 yield False
                 return
             system.remove_tree(self._staging)  # left by a killed process; never shown
-            try:
-                yield True
-            finally:
-                system.remove_tree(self._staging)
+            held.callback(system.remove_tree, self._staging)
+            yield True
 
     def winner(self) -> RunFolder | None:
         """The run that was released, if any."""

@@ -6,9 +6,8 @@ folder is the user's own and stays: a listed file counts as built only while it 
 """
 
 import contextlib
-import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from dp_bench.errors import invalid
 from dp_bench.files import system
@@ -67,16 +66,10 @@ def _manifest(folder: Path) -> dict[str, str]:
 
 def _names_in(folder: Path) -> list[str]:
     """Every file below the folder, and every link, none of which is followed; relative to it."""
-    found = []
-    for place, folders, files in os.walk(folder):
-        linked = [name for name in folders if (Path(place) / name).is_symlink()]
-        found += [str(PurePosixPath((Path(place) / name).relative_to(folder))) for name in (*files, *linked)]
-    return found
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
 
 
 def _sync(folder: Path) -> None:
-    for place, _, files in os.walk(folder):
-        for name in files:
-            if not (Path(place) / name).is_symlink():
-                system.sync_file(Path(place) / name)
-        system.sync_folder(Path(place))
+    for path in (*folder.rglob("*"), folder):
+        if not path.is_symlink():
+            (system.sync_folder if path.is_dir() else system.sync_file)(path)

@@ -12,14 +12,10 @@ from report_helpers import small_store, synthetic_spec, synthetic_trade_off, wri
 from dp_bench.cli import main
 from dp_bench.experiment.archive import Skipped, archive, read_archive
 from dp_bench.experiment.record import RunRecord, Stored
-from dp_bench.files.checksummed import (
-    as_json,
-    checksummed_line,
-    read_checksummed,
-    without_checksum,
-    write_checksummed,
-)
+from dp_bench.files.checksummed import as_json, checksummed_line, read_checksummed, without_checksum, write_checksummed
 from dp_bench.report.load.collect import collect
+
+pytestmark = pytest.mark.slow(reason="composes configurations through Hydra")
 
 MNIST = "paper/default/mnist.jsonl"
 
@@ -37,7 +33,6 @@ def lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_an_archive_gives_the_same_report(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     synthetic_trade_off(store / "paper/trade_off/mnist")
@@ -54,7 +49,6 @@ def test_an_archive_gives_the_same_report(store: Path, tmp_path: Path) -> None:
     assert folders == sorted(folders)
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_line_has_every_byte_of_the_files_of_its_folder(store: Path, tmp_path: Path) -> None:
     archive(store, tmp_path / "kept", ["paper"])
     for stored in read_archive(tmp_path / "kept", MNIST):
@@ -67,7 +61,6 @@ def test_a_line_has_every_byte_of_the_files_of_its_folder(store: Path, tmp_path:
         assert as_json(stored.provenance) == (folder / "provenance.json").read_bytes()
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_archiving_again_changes_nothing_and_adds_what_is_new(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     archive(store, kept, ["paper"])
@@ -81,7 +74,6 @@ def test_archiving_again_changes_nothing_and_adds_what_is_new(store: Path, tmp_p
     assert [line for line in after if line in before] == before, "the others keep their lines and their order"
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_archives_are_merged(store: Path, tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     archive(store, one, ["paper"])
@@ -91,7 +83,6 @@ def test_archives_are_merged(store: Path, tmp_path: Path) -> None:
     assert len(records(other)) == 103
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_run_that_differs_is_not_replaced_unless_asked(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     spec = synthetic_spec(lr=0.3162)
@@ -106,7 +97,6 @@ def test_a_run_that_differs_is_not_replaced_unless_asked(store: Path, tmp_path: 
     assert records(kept) == records(store)
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_the_same_run_from_another_machine_is_the_same_run(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     archive(store, kept, ["paper"])
@@ -115,7 +105,6 @@ def test_the_same_run_from_another_machine_is_the_same_run(store: Path, tmp_path
     assert (archive(store, kept, ["paper"]).kept, archive(store, kept, ["paper"]).differing) == (102, [])
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_damage_is_named_and_never_lost_nor_believed(store: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     archive(store, kept, ["paper"])
@@ -138,7 +127,6 @@ def test_damage_is_named_and_never_lost_nor_believed(store: Path, tmp_path: Path
     assert len(records(kept)) == 103
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_damaged_folder_is_not_archived(store: Path, tmp_path: Path) -> None:
     folder = store / synthetic_spec(lr=0.3162).folder
     (folder / "metrics.csv").write_text("step,accuracy\n0,1\n")
@@ -149,7 +137,6 @@ def test_a_damaged_folder_is_not_archived(store: Path, tmp_path: Path) -> None:
     assert outcome.added == 101
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_folders_and_archives_are_read_together(store: Path, tmp_path: Path) -> None:
     complete = records(store)
     kept = tmp_path / "kept"
@@ -165,7 +152,6 @@ def test_folders_and_archives_are_read_together(store: Path, tmp_path: Path) -> 
     assert records(kept) == complete
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_run_that_differs_between_its_folder_and_an_archive_is_named(store: Path, tmp_path: Path) -> None:
     spec = synthetic_spec(lr=0.3162)
     archive(store, tmp_path / "kept", ["paper"])
@@ -182,7 +168,6 @@ def test_a_run_that_differs_between_its_folder_and_an_archive_is_named(store: Pa
     assert len(collection.runs) == 101
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_a_line_under_another_runs_name_is_not_believed(store: Path, tmp_path: Path) -> None:
     archive(store, tmp_path, ["paper"])
     first, *rest = lines(tmp_path / MNIST)
@@ -194,7 +179,6 @@ def test_a_line_under_another_runs_name_is_not_believed(store: Path, tmp_path: P
     assert skipped.reason.startswith("folder: expected its own run, got that of ")
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_two_processes_archive_into_one_place(store: Path, tmp_path: Path) -> None:
     kept, sources = tmp_path / "kept", []
     for seed in range(20, 26):
@@ -208,7 +192,6 @@ def test_two_processes_archive_into_one_place(store: Path, tmp_path: Path) -> No
     assert {run.spec.seed for run in records(kept)} == set(range(20, 26))
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_the_command_says_what_it_did(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = str(tmp_path / "kept")
     assert main(["archive", str(store), kept, "--profile", "paper"]) == 0
@@ -230,7 +213,6 @@ def test_the_command_says_what_it_did(store: Path, tmp_path: Path, capsys: pytes
         assert capsys.readouterr().err.startswith(f"dp-bench: {reason}")
 
 
-@pytest.mark.slow(reason="composes configurations through Hydra")
 def test_what_is_stored_is_what_was_read(store: Path, tmp_path: Path) -> None:
     archive(store, tmp_path, ["paper"])
     for line, stored in zip(lines(tmp_path / MNIST), read_archive(tmp_path, MNIST), strict=True):

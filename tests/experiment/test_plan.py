@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -62,6 +63,12 @@ def synthetic_allocation(
 def uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dp_bench.experiment.resolve.allocate", synthetic_allocation)
     monkeypatch.setattr("dp_bench.experiment.charging.total", lambda allocations, shares: 0.0)
+
+
+def plans_uncalibrated(test: Callable[..., None]) -> Callable[..., None]:
+    """Of a test that plans sweeps, whatever their noise."""
+    slow = pytest.mark.slow(reason="plans whole sweeps through Hydra")
+    return pytest.mark.usefixtures("uncalibrated")(slow(test))
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +133,7 @@ def test_every_grid_has_the_papers_values(paper: list[Job]) -> None:
             assert sorted(seen) == pytest.approx(expected[name], rel=1e-9)
 
 
-@pytest.mark.slow(reason="plans the paper's grids")
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 def test_only_what_the_paper_names_as_best(paper: list[Job]) -> None:
     """Its 141 points, NoDP's 9; nothing where it names none. Each is one of the whole grid's, at the same charge."""
     best = planned("experiment=paper", "dataset.stand_in=true", "points=published")
@@ -140,8 +146,7 @@ def test_only_what_the_paper_names_as_best(paper: list[Job]) -> None:
         assert point == pytest.approx(named[cell(job)], rel=0.01)
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_grids_left_out_because_the_paper_names_no_point_are_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,7 +174,7 @@ def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.Ca
     assert capfd.readouterr().err.startswith("dp-bench: points: expected all, ")
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     ("given", "points", "charged"),
     [
@@ -180,7 +185,6 @@ def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.Ca
         (["strategy.lr=0.5", "strategy.clip=1", "grid.also.lr=[0.5]"], {(0.5, 1)}, 30),
     ],
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_given_value_restricts_what_is_run_but_not_what_is_charged(
     given: list[str], points: set[tuple[float, float]], charged: int
 ) -> None:
@@ -190,25 +194,31 @@ def test_a_given_value_restricts_what_is_run_but_not_what_is_charged(
     assert candidates(jobs) == {charged}
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     ("searched", "times"),
     [
         (["strategy.momentum=0,0.9"], 2),
         (["strategy.momentum=0,0.9", "dataset.limit=1000,2000"], 4),
+        (["strategy.momentum=0,0.9", "train.epochs=1,2"], 4),
         (["grid.times=3", "strategy.momentum=0,0.9"], 6),
         (["strategy.momentum=0.9,0.9"], 1),
-        (["strategy.lr=0.316,3.16"], 1),
+        (["strategy.lr=0.00316,31.6"], 1),
+        (["dataset.words=15,25"], 2),
         (["privacy.epsilon=3,9", "privacy.delta=1e-5,1e-6"], 1),
         (["seeds=[0],[1]", "runs=a,b"], 1),
+        (["runs=a,b"], 1),
         (["seeds=[0],[1]", "seed=secure"], 1),
+        (["seeds=[1],[2],[3]"], 1),
+        (["seeds=[1],[2],[3]", "strategy.clip_init=${seeds[0]}"], 3),
         (["seed=named,secure"], 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_what_is_searched_is_charged_and_nothing_else(searched: list[str], times: int) -> None:
-    assert candidates(planned(*ONLINE, *searched)) == {5 * times}
+def test_what_is_searched_is_charged_however_it_is_written_and_nothing_else(searched: list[str], times: int) -> None:
+    found = planned(*ONLINE, "grid.k=2", "dataset.stand_in=true", *searched)
+    assert {job.runs[0].grid.times for job in found} == {times}
+    assert candidates(found) == {2 * times}
 
 
 @pytest.mark.parametrize(
@@ -226,8 +236,7 @@ def test_a_key_is_charged_unless_it_is_known_to_be_no_search(key: str, charged: 
     assert is_charged(key, swept=("lr",)) == charged
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_a_second_grid_or_data_set_is_not_a_search_on_the_first() -> None:
     jobs = planned("profile=smoke", "dataset=ag_news,mnist", "strategy=online,adam_wosm", "grid.k=2,3")
     assert {job.runs[0].grid.k for job in jobs} == candidates(jobs) == {2, 3}
@@ -263,7 +272,7 @@ def test_sweeps_without_end_are_refused_before_any_work(sweep: str, capsys: pyte
     assert "at most 10,000" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     ("dataset", "chosen", "epsilons"),
     [
@@ -274,16 +283,14 @@ def test_sweeps_without_end_are_refused_before_any_work(sweep: str, capsys: pyte
         ("ag_news", ["++privacy.epsilon=2,6"], {2, 6}),
     ],
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_the_papers_budgets_unless_others_are_chosen(dataset: str, chosen: list[str], epsilons: set[float]) -> None:
     jobs = planned("profile=smoke", f"dataset={dataset}", "strategy=online", "grid.k=2", *chosen)
     assert {job.runs[0].privacy.epsilon for job in jobs} == epsilons
     assert candidates(jobs) == {2}
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize("stand_in", [False, True])
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_plan_downloads_nothing(
     stand_in: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -310,7 +317,7 @@ def test_a_plan_downloads_nothing(
         main(["run", "-m", *chosen])
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     ("choices", "jobs", "runs"),
     [
@@ -322,7 +329,6 @@ def test_a_plan_downloads_nothing(
         (["strategy=online", "privacy.epsilon=3", "runs=a,b"], 4, 4),
     ],
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_nothing_is_planned_twice_and_nothing_is_lost(choices: list[str], jobs: int, runs: int) -> None:
     found = planned(*SMOKE, "grid.k=2", "seeds=[0]", *choices)
     assert len(found) == jobs
@@ -372,9 +378,8 @@ BAD = {
 }
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(("choices", "named"), BAD.values(), ids=BAD)
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
     choices: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -388,7 +393,7 @@ def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     "choices",
     [
@@ -401,7 +406,6 @@ def test_a_bad_combination_anywhere_is_refused_in_one_line_before_anything_runs(
     ],
     ids=" ".join,
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_a_job_alone_computes_the_specs_that_were_planned(
     choices: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,8 +425,7 @@ def test_a_job_alone_computes_the_specs_that_were_planned(
         assert config.quiet
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_a_cluster_may_have_the_device_that_this_machine_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="the extra ray is not installed")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -430,8 +433,7 @@ def test_a_cluster_may_have_the_device_that_this_machine_has_not(monkeypatch: py
     assert {job.runs[0].machine.device for job in jobs} == {"cuda"}
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_a_folder_that_hydra_takes_for_a_reference_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -476,8 +478,7 @@ def test_the_ledger_says_what_the_allocation_says(capfd: pytest.CaptureFixture[s
     assert "4 configurations, 8 runs, 0 of them done" in text
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     jobs = planned(*ONLINE, "grid.k=2", "privacy.delta=1e-3", "privacy.accountant=rdp_wor")
     text = ledger(jobs, [])
@@ -486,7 +487,7 @@ def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     assert "warning" not in ledger(planned(*ONLINE, "grid.k=2"), [])
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     ("words", "shared"),
     [
@@ -497,14 +498,12 @@ def test_the_ledger_warns_and_never_calls_private_what_is_not() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_rows_that_share_a_budget_are_said_to(words: list[str], shared: bool) -> None:
     text = ledger(planned(*ONLINE, "grid.k=2", *words), [])
     assert text.count("Other keys are searched as well (grid.times=2): rows of one data set") == shared
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_the_ledger_says_what_batches_its_epsilons_are_for() -> None:
     poisson, fixed = "Batches are Poisson samples", "rdp_wor: batches are of fixed size"
     for accountants, expected in {
@@ -543,26 +542,7 @@ def test_two_values_that_would_share_a_folder_are_refused(choice: str, capsys: p
     assert f"{choice.split('=')[0]}: expected one value" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.parametrize(
-    ("choices", "times"),
-    [
-        (["strategy=online", "dataset.words=15,25"], 2),
-        (["strategy=online", "seeds=[1],[2],[3]", "strategy.clip_init=${seeds[0]}"], 3),
-        (["strategy=online", "seeds=[1],[2],[3]"], 1),
-        (["strategy=online", "runs=a,b"], 1),
-        (["strategy=online", "strategy.momentum=0,0.9", "train.epochs=1,2"], 4),
-    ],
-)
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_what_is_searched_is_charged_however_it_is_written(choices: list[str], times: int) -> None:
-    found = planned(*SMOKE, "privacy.epsilon=3", "grid.k=2", "dataset.stand_in=true", *choices)
-    assert {job.runs[0].grid.times for job in found} == {times}
-    assert {job.runs[0].allocation.candidates for job in found} == {2 * times}
-
-
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_a_second_file_for_a_strategy_is_a_search(tmp_path: Path) -> None:
     (tmp_path / "strategy").mkdir()
     (tmp_path / "strategy" / "mine.yaml").write_text("defaults: [online, _self_]\nmomentum: 0.0\n")
@@ -570,14 +550,13 @@ def test_a_second_file_for_a_strategy_is_a_search(tmp_path: Path) -> None:
     assert {job.runs[0].allocation.candidates for job in found} == {4}
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_a_value_may_refer_to_epsilon() -> None:
     choices = ["strategy=online", "grid.k=2", "privacy.epsilon=3,9", "strategy.clip_init=${privacy.epsilon}"]
     assert {job.runs[0].hyperparameters["clip_init"] for job in planned(*SMOKE, *choices)} == {3.0, 9.0}
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     "runs",
     [
@@ -589,7 +568,6 @@ def test_a_value_may_refer_to_epsilon() -> None:
     ],
     ids=" ".join,
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_no_secure_run_is_released_twice_for_one_charge(
     runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -603,7 +581,7 @@ def test_no_secure_run_is_released_twice_for_one_charge(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("uncalibrated")
+@plans_uncalibrated
 @pytest.mark.parametrize(
     ("words", "jobs"),
     [
@@ -614,7 +592,6 @@ def test_no_secure_run_is_released_twice_for_one_charge(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
 def test_what_is_released_once_may_be_kept_anywhere(words: list[str], jobs: int) -> None:
     assert len(planned(*ONLINE, "grid.k=2", *words)) == jobs
 
@@ -671,15 +648,13 @@ def test_a_grid_begun_with_another_budget_is_refused_in_pieces_too(
     assert len(list(tmp_path.rglob("spec.json"))) == 1
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_every_strategy_by_a_pattern_means_the_strategies_and_nothing_else() -> None:
     jobs = planned(*SMOKE, "strategy=glob(*)", "privacy.epsilon=3", "grid.k=2")
     assert {job.runs[0].strategy for job in jobs} == set(STRATEGIES)
 
 
-@pytest.mark.usefixtures("uncalibrated")
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
+@plans_uncalibrated
 def test_the_values_of_an_axis_can_be_chosen_on_the_command_line() -> None:
     jobs = planned(*ONLINE, "grid.axes={lr:[0.5,0.7]}")
     assert [job.runs[0].hyperparameters["lr"] for job in jobs] == [0.5, 0.7]
