@@ -189,7 +189,7 @@ def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome
         elif from_plain(Stored, without_checksum(line)).same_run(run):
             outcome.kept += 1
             continue
-        elif replace and not _is_secure(run):
+        elif replace and run.spec["protocol"]["seeding"] != "secure":  # else it is another release: none is forgotten
             outcome.replaced += 1
         else:
             outcome.differing.append(run.folder)
@@ -200,11 +200,6 @@ def _merge(root: Path, name: str, runs: Sequence[Stored], replace: bool, outcome
         system.remove(left_by_a_killed_writer)  # no other process writes here: the target is locked
     if outcome.added + outcome.replaced > before:
         write_atomically(root / name, b"".join([*(there[f] for f in sorted(there)), *damaged.values()]))
-
-
-def _is_secure(run: Stored) -> bool:
-    """Whether another run of this name is another release, which must not be forgotten."""
-    return bool(run.spec["protocol"]["seeding"] == "secure")
 
 
 def _lines(root: Path, name: str, outcome: Outcome) -> tuple[dict[str, bytes], dict[str, bytes]]:

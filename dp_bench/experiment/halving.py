@@ -8,9 +8,7 @@ the seeds of the best evaluation so far on the test set. That set is public, as 
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 from dp_bench.experiment.record import RunResult
@@ -30,14 +28,12 @@ class HalvedGrid:
         """`spec`: of any of its runs."""
         assert spec.allocation is not None
         self.rungs = spec.allocation.rungs
-        self._root, self._spec = root, spec
+        self.folders = {  # of every candidate, one per seed, in the fixed order of the grid
+            run.point: [RunFolder(root, replace(run, seed=seed)) for seed in spec.ranked_seeds]
+            for run in candidates(spec)
+        }
+        self._higher_is_better = TASKS[spec.dataset.name].higher_is_better
         self._members: dict[int, list[str]] = {}  # by rung, once they are known: they never change
-
-    @cached_property
-    def folders(self) -> Mapping[str, list[RunFolder]]:
-        """Of every candidate, one per seed, in the fixed order of the grid."""
-        runs, seeds = candidates(self._spec), self._spec.ranked_seeds
-        return {run.point: [RunFolder(self._root, replace(run, seed=seed)) for seed in seeds] for run in runs}
 
     def members(self, rung: int) -> list[str] | None:
         """The candidates of a rung, best first but for the lowest one; None while the rung below is not complete."""
@@ -67,8 +63,7 @@ class HalvedGrid:
     def _rank(self, seeds: list[RunResult]) -> tuple[bool, float]:
         """Ascending from the best; a candidate of which a seed diverged after all that did not."""
         mean = math.fsum(result.best.number for result in seeds) / len(seeds)
-        higher = TASKS[self._spec.dataset.name].higher_is_better
-        return ranked(any(result.diverged for result in seeds), mean, higher)
+        return ranked(any(result.diverged for result in seeds), mean, self._higher_is_better)
 
     def next_rung(self, point: str) -> int | None:
         """The rung that a candidate may be trained in now; None if it is done, or has to wait for others."""

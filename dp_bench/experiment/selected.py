@@ -13,7 +13,6 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -64,12 +63,8 @@ class SelectedGrid:
 
     def __init__(self, root: Path, spec: RunSpec) -> None:
         """`spec`: of any of its runs."""
-        self._root, self._spec = root, spec
-        self.folder = spec.grid_folder
-
-    @cached_property
-    def candidates(self) -> list[RunSpec]:
-        return candidates(self._spec)
+        self._root, self._staging = root, root / spec.profile / _STAGING
+        self.folder, self.candidates = spec.grid_folder, candidates(spec)
 
     @contextlib.contextmanager
     def claimed(self, wait: bool = False) -> Iterator[bool]:
@@ -118,10 +113,6 @@ class SelectedGrid:
         path = self.folder / RELEASED_NOTHING
         write_checksummed(self._staging / path, {"spec": self.candidates[0].to_json()})
         self._publish(path, _today())
-
-    @property
-    def _staging(self) -> Path:
-        return self._root / self._spec.profile / _STAGING
 
     def _publish(self, place: PurePosixPath, day: int) -> None:
         staged, target = self._staging / place, self._root / place
