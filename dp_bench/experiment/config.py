@@ -1,6 +1,7 @@
 """The configuration's schema: its keys, types and defaults, and how Hydra is told of them.
 
 Defaults are the project's readings of the paper (docs/fidelity.md); a run's folder names every choice that differs.
+What each key means is said where users read it: conf/config.yaml, and conf/grid/paper.yaml for `GridConfig`.
 """
 
 import copyreg
@@ -37,43 +38,36 @@ BUILT_IN_OPTIONS: dict[str, Any] = {
 @dataclass
 class DatasetConfig:
     name: str = omegaconf.MISSING
-    words: int = BUILT_IN_OPTIONS["words"]  # AG News: how many words of each text (Table 1's parameter count means 15)
-    limit: int | None = None  # train on so many rows only
-    # Evidence from a part of the data: steps and noise as if there were so many rows. Not a guarantee; only in verify.
+    words: int = BUILT_IN_OPTIONS["words"]
+    limit: int | None = None
     emulate_size: int | None = None
-    stand_in: bool = False  # allow a generated data set where the real one cannot be had
+    stand_in: bool = False
 
 
 @dataclass
 class ModelConfig:
-    # The appendix prints one on the logits, with which the CNN does not learn.
     output_activation: bool = BUILT_IN_OPTIONS["output_activation"]
-    autoencoder_padding: int = BUILT_IN_OPTIONS["autoencoder_padding"]  # 0 and 1 both give the printed parameter count
+    autoencoder_padding: int = BUILT_IN_OPTIONS["autoencoder_padding"]
 
 
 @dataclass
 class SelectionConfig:
-    """Of privacy.allocator=selection alone."""
-
-    distribution: str = "logarithmic"  # logarithmic | geometric | poisson: of the secret number of trials
-    mean: float | None = None  # expected number of trials; None: as many as there are candidates
-    pool: bool = False  # train and keep the whole grid, to resample searches from; not private
+    distribution: str = "logarithmic"
+    mean: float | None = None
+    pool: bool = False
 
 
 @dataclass
 class PrivacyConfig:
-    epsilon: float = 3.0  # for the whole grid
+    epsilon: float = 3.0
     delta: float = 1e-5
     accountant: str = RDP
-    # composition (the paper's) | halving | selection: what is trained and released, all of it paid by the budget.
     allocator: str = COMPOSITION
     selection: SelectionConfig = field(default_factory=SelectionConfig)
 
 
 @dataclass
 class AlsoConfig:
-    """Values added to an axis, and charged."""
-
     lr: list[float] = field(default_factory=list)
     clip: list[float] = field(default_factory=list)
     quantile: list[float] = field(default_factory=list)
@@ -82,13 +76,12 @@ class AlsoConfig:
 @dataclass
 class GridConfig:
     k: int = 5
-    lr: list[float] = field(default_factory=lambda: [10**-2.5, 10**1.5])  # range, k values evenly spaced in log
-    clip: list[float] = field(default_factory=lambda: [1e-2, 1e2])  # likewise
-    quantile: list[float] = field(default_factory=lambda: [0.1, 0.3, 0.5, 0.7, 0.9])  # these values, whatever k
+    lr: list[float] = field(default_factory=lambda: [10**-2.5, 10**1.5])
+    clip: list[float] = field(default_factory=lambda: [1e-2, 1e2])
+    quantile: list[float] = field(default_factory=lambda: [0.1, 0.3, 0.5, 0.7, 0.9])
     also: AlsoConfig = field(default_factory=AlsoConfig)
-    # +grid.axes.NAME=[...]: the values of an axis, whatever k, in place of a range or of those a strategy declares.
     axes: dict[str, list[float]] = field(default_factory=dict)
-    times: int = 1  # how often the grid is searched because other keys are swept as well; they are charged too
+    times: int = 1
 
 
 @dataclass
@@ -96,13 +89,12 @@ class TrainConfig:
     batch_size: int = 512
     epochs: float = 10.0
     evaluate_every: int = 50
-    # poisson | fixed_size: how batches are drawn. None: as the accountant assumes. Never set to what it assumes anyway.
-    sampling: str | None = None
+    sampling: str | None = None  # never what the accountant assumes anyway: `parse` sets it to None
 
 
 @dataclass
 class CheckpointConfig:
-    keep: str = "none"  # none | best | all: models kept once a run is done
+    keep: str = "none"
 
 
 @dataclass
@@ -115,13 +107,10 @@ class Config:
     grid: GridConfig = field(default_factory=GridConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    # Of a sweep: all | published (only the point that the paper's tables name as best; the whole grid is charged).
     points: str = "all"
-    # Of a sweep that names no privacy.epsilon: all | outer (the first and the last) of the paper's for the data set.
     epsilons: str = "all"
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
-    # named: batches and noise follow from the run's name, so that it can be repeated (and its noise subtracted) by
-    # anyone who knows it. secure: from the operating system, forgotten when the run is done.
+    # named: a run can be repeated, and its noise subtracted, by anyone who knows its name; secure: by no one.
     seed: str = "named"
     device: str = "auto"  # auto | cpu | cuda
     threads: int = 1
