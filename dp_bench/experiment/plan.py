@@ -126,8 +126,12 @@ def _expanded(composition: "_Composition", times: int, fetch: bool) -> Iterator[
     points = _wanted(grid.points(axes), config, given, axes)
     if not points:
         return
-    if STRATEGIES[config.strategy.name].private and config.privacy.allocator != COMPOSITION:
-        _refuse_part_of_a_grid(points, axes, config.privacy.allocator)
+    whole, allocator = math.prod(map(len, axes.values())), config.privacy.allocator
+    # Halving compares all candidates with each other, selection draws from all of them.
+    if STRATEGIES[config.strategy.name].private and allocator != COMPOSITION and len(points) < whole:
+        expected = f"all {whole} points of a grid for {allocator}, which compares them"
+        remedy = f"leave out points and strategy.{', strategy.'.join(axes)}, or choose composition"
+        raise invalid("privacy.allocator", expected, f"{len(points)} of them", remedy)
     first = specs(
         replace(config, strategy=replace(config.strategy, **points[0]), grid=replace(config.grid, times=times)),
         fetch=fetch,
@@ -139,14 +143,6 @@ def _expanded(composition: "_Composition", times: int, fetch: bool) -> Iterator[
         settings = [f"strategy.{name}={value!r}" for name, value in point.items() if name not in given]
         settings += [f"grid.times={times}", f"runs={_quoted(root)}", "quiet=true"]
         yield Job((*overrides, *settings), runs, root, config.checkpoint.keep)
-
-
-def _refuse_part_of_a_grid(points: Sequence[object], axes: Mapping[str, Sequence[float]], allocator: str) -> None:
-    """Halving compares all candidates with each other, selection draws from all of them."""
-    if len(points) < (whole := math.prod(map(len, axes.values()))):
-        expected = f"all {whole} points of a grid for {allocator}, which compares them"
-        remedy = f"leave out points and strategy.{', strategy.'.join(axes)}, or choose composition"
-        raise invalid("privacy.allocator", expected, f"{len(points)} of them", remedy)
 
 
 def _wanted(

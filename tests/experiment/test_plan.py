@@ -168,12 +168,6 @@ def test_grids_left_out_because_the_paper_names_no_point_are_named(
             assert all(name in notes[0] for name in names.split("|") if name)
 
 
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_where_the_paper_names_no_point_there_is_nothing_to_run(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "-m", *ONLINE, "grid.k=3", "points=published"]) == 2
-    assert capfd.readouterr().err.startswith("dp-bench: points: expected all, ")
-
-
 @plans_uncalibrated
 @pytest.mark.parametrize(
     ("given", "points", "charged"),
@@ -263,13 +257,6 @@ def test_unequal_grids_that_overspend_their_common_budget_are_refused(capsys: py
     allocations = {job.runs[0].allocation for job in planned(*chosen, "train.batch_size=256,512")}
     assert len(allocations) == 2
     assert total(list(allocations), [0.5, 0.5]) <= 3
-
-
-@pytest.mark.parametrize("sweep", ["grid.k=range(2,1000000000)", "grid.k=range(2,500) privacy.epsilon=range(1,500)"])
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_sweeps_without_end_are_refused_before_any_work(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "dataset=mnist", "strategy=online", *sweep.split()]) == 2
-    assert "at most 10,000" in capsys.readouterr().err
 
 
 @plans_uncalibrated
@@ -375,6 +362,22 @@ BAD = {
     ),
     "names that no file has": (["strategy=glob(nope*)"], "strategy=glob(nope*): expected values, got none"),
     "axis that is not swept": (["strategy=online,adam_wosm", "grid.also.lr=[0.5]"], "grid.also.lr"),
+    "no point in the paper": (
+        ["strategy=online", "privacy.epsilon=3", "grid.k=3", "points=published"],
+        "dp-bench: points: expected all, ",
+    ),
+    "values without end": (["strategy=online", "grid.k=range(2,1000000000)"], "at most 10,000"),
+    "combinations without end": (
+        ["strategy=online", "grid.k=range(2,500)", "privacy.epsilon=range(1,500)"],
+        "at most 10,000",
+    ),
+    **{
+        f"one folder: {choice}": (
+            ["strategy=online", choice],
+            f"{choice.split('=')[0]}: expected one value",
+        )
+        for choice in ("device=cpu,auto", "threads=1,2", "checkpoint.keep=none,best", "micro_batch=8,16")
+    },
 }
 
 
@@ -533,13 +536,6 @@ def test_planning_imports_no_torch_once_the_cost_of_a_step_is_known(tmp_path: Pa
     assert "2 configurations, 4 runs" in done.stdout
     assert done.stdout.splitlines()[-1] == "False"
     assert list(tmp_path.iterdir()) == [], "planning must write nothing"
-
-
-@pytest.mark.parametrize("choice", ["device=cpu,auto", "threads=1,2", "checkpoint.keep=none,best", "micro_batch=8,16"])
-@pytest.mark.slow(reason="plans whole sweeps through Hydra")
-def test_two_values_that_would_share_a_folder_are_refused(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "-m", *ONLINE, choice]) == 2
-    assert f"{choice.split('=')[0]}: expected one value" in capsys.readouterr().err
 
 
 @plans_uncalibrated
