@@ -12,7 +12,7 @@ from report_helpers import small_store, synthetic_spec, write_run
 
 from dp_bench.report.build import Report, build
 from dp_bench.report.load.collect import collect
-from dp_bench.report.render import embed, page
+from dp_bench.report.page import embed, page
 
 pytestmark = [
     pytest.mark.slow(reason="starts a browser"),

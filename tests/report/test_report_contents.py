@@ -6,7 +6,7 @@ import pytest
 from report_helpers import small_store
 
 from dp_bench.report import contents
-from dp_bench.report.build import build
+from dp_bench.report.build import _import_all, build
 from dp_bench.report.chart import Chart
 from dp_bench.report.contents import Part, Scope, part, shown
 from dp_bench.report.load.collect import collect
@@ -17,7 +17,8 @@ from dp_bench.report.table import Table
 
 @pytest.fixture
 def scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scope:
-    monkeypatch.setattr(contents, "_ITEMS", list(contents._items()))
+    _import_all()
+    monkeypatch.setattr(contents, "_ITEMS", list(contents._ITEMS))
     collection = collect(small_store(tmp_path / "runs"), "paper")
     return Scope.of(collection, sections(collection.runs)[0])
 
