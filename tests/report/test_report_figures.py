@@ -25,10 +25,10 @@ from dp_bench.report.load.collect import collect
 from dp_bench.report.load.results import Results
 from dp_bench.report.load.sections import sections
 from dp_bench.report.load.trade_offs import TradeOff
+from dp_bench.report.page.embed import picture
 from dp_bench.report.render import pictures
 from dp_bench.report.render.draw import draw
 from dp_bench.report.render.looks import Look, look_of
-from dp_bench.report.render.webp import picture
 from dp_bench.strategies import STRATEGIES
 
 

@@ -1,6 +1,5 @@
 """The one picture of a README: what each strategy reaches for which budget, published and ours."""
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,11 +42,7 @@ def _closest(sections: Sequence[Section], dataset: str) -> Results:
 
 def write(path: Path, sections: Sequence[Section]) -> None:
     """As PNG; nothing if no private grid at k = 5 has a result."""
-    from dp_bench.report.render.pictures import save
+    from dp_bench.report.render.pictures import drawn
 
-    chart = overview(sections)
-    if chart is None:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        save(chart, Path(folder))
-        write_atomically(path, (Path(folder) / f"{chart.name}.png").read_bytes())
+    if (chart := overview(sections)) is not None:
+        write_atomically(path, drawn(chart, pdf=False)["png"])

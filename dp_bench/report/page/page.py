@@ -13,20 +13,12 @@ from markupsafe import Markup
 from dp_bench import __version__
 from dp_bench.report.analysis import scorecard as sc
 from dp_bench.report.build import Report
-from dp_bench.report.cells import Cell
+from dp_bench.report.cells import Cell, guarantee_words
 from dp_bench.report.chart import Chart
 from dp_bench.report.contents import Part
 from dp_bench.report.epsilon_notes import budget_words
 from dp_bench.report.load.results import Grid
-from dp_bench.report.page.embed import (
-    MOST_RUNS_INSIDE,
-    as_script,
-    cells_data,
-    chart_data,
-    packed_runs,
-    run_files,
-)
-from dp_bench.report.render.webp import picture
+from dp_bench.report.page.embed import MOST_RUNS_INSIDE, as_script, chart_data, packed_runs, picture, run_files
 from dp_bench.report.table import Column, Table
 
 _LONG_TEXT = 30  # beyond this many letters a cell's text is broken
@@ -59,7 +51,7 @@ def page(report: Report, folder: Path) -> str:
     def cell_of(table: Table, row: int, column: int, from_here: bool) -> int | None:
         return numbers.get((from_here, table.opens(row, column)))
 
-    made.globals |= {"classes": _classes, "blocks": _blocks, "picture": _picture, "version": __version__}
+    made.globals |= {"classes": _classes, "blocks": _blocks, "picture": picture, "version": __version__}
     made.globals |= {"number_of": number_of, "cell_of": cell_of, "cell_class": _cell_class, "wordy": _WORDY}
     made.globals |= {"cells": report.cells, "meanings": _meanings(report.cells)}
     main, *others = [chapter for chapter in report.chapters if not chapter.from_here] or report.chapters
@@ -68,7 +60,8 @@ def page(report: Report, folder: Path) -> str:
     shown = made.get_template("page.html.j2").render(
         report=report, main=main, others=others, here=here, folder=folder, data=Markup(mark)
     )
-    content: dict[str, object] = {"cells": cells_data(report.cells), "charts": [chart_data(one) for one in charts]}
+    cells = [{"name": c.name, "guarantee": guarantee_words(c.grid), "here": c.from_here} for c in report.cells]
+    content: dict[str, object] = {"cells": cells, "charts": [chart_data(one) for one in charts]}
     if _inside(report.cells):
         content["runs"] = packed_runs(report.cells)
     before, after = shown.rsplit(mark, 1)
@@ -99,10 +92,6 @@ def _cell_class(heading: str, text: str) -> str:
 def _blocks(part: Part) -> list[tuple[bool, list[Table | Chart]]]:
     """Neighbouring tables, neighbouring charts; and whether they are tables."""
     return [(is_table, list(items)) for is_table, items in groupby(part.items, lambda item: isinstance(item, Table))]
-
-
-def _picture(chart: Chart, folder: Path) -> str:
-    return picture(folder / "figures" / f"{chart.name}.png")
 
 
 def _classes(column: Column, text: str = "") -> str:

@@ -1,7 +1,7 @@
 """Charts drawn by matplotlib."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -53,7 +53,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     if panel.x_band:
         ax.axvspan(*panel.x_band, color="#0072B2", alpha=0.09, linewidth=0)
         ax.axvline(0, color="#666666", linewidth=0.8)
-        _limit_to_near(ax, panel.series)
+        far = max((min(abs(x), FAR) for one in panel.series for x in one.x), default=0.0)
+        ax.set_xlim(-max(far, 3) * 1.08, max(far, 3) * 1.08)
     # Only strategies over the same few epsilons would hide each other.
     crowded = panel.x_ticks is not None
     looks = list(dict.fromkeys(one.look for one in panel.series if crowded and one.kind in ("bars", "points")))
@@ -94,8 +95,9 @@ def _draw_series(ax: Axes, series: Series, aside: float, sideways: bool) -> None
         middle = series.x if sideways else series.y
         below = [value - low for value, low in zip(middle, series.low, strict=True)]
         error = [below, [high - value for value, high in zip(middle, series.high, strict=True)]]
+    # Marks beyond the limits of a panel that has a band are drawn at its edge.
+    x, y = series.x if ax.get_autoscalex_on() else [min(max(value, -FAR), FAR) for value in series.x], series.y
     # A shifted transform is left out when axes are fitted to their data.
-    x, y = _within(ax, series.x), series.y
     ax.update_datalim(list(zip(x, y, strict=True)))
     for ends in (series.low, series.high):
         if ends is not None:
@@ -120,16 +122,6 @@ def _draw_series(ax: Axes, series: Series, aside: float, sideways: bool) -> None
         label=series.label,
     )
     ax.autoscale_view()
-
-
-def _limit_to_near(ax: Axes, series: Iterable[Series]) -> None:
-    far = max((min(abs(x), FAR) for one in series for x in one.x), default=0.0)
-    ax.set_xlim(-max(far, 3) * 1.08, max(far, 3) * 1.08)
-
-
-def _within(ax: Axes, x: Sequence[float]) -> list[float]:
-    """Marks beyond the limits of a panel that has a band are drawn at its edge."""
-    return [min(max(value, -FAR), FAR) for value in x] if ax.get_autoscalex_on() is False else list(x)
 
 
 def _plain_log_ticks(ax: Axes) -> None:
