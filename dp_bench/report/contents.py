@@ -10,7 +10,7 @@ imports them all.
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -125,16 +125,8 @@ def part(title: str, scope: Scope) -> Part:
         per_dataset = any("dataset" in item.parameters for item in together)
         each = dict.fromkeys(key.dataset for key in scope.results) if per_dataset else [""]
         for dataset, item in itertools.product(each, together):
-            for content in _called(item, scope, dataset):
-                made.add(content)
+            ks = {key.k for key in scope.results if key.dataset == dataset} if "k" in item.parameters else {0}
+            for k in sorted(ks):
+                known = scope._asdict() | {"dataset": dataset, "k": k}
+                made.add(item.function(**{name: known[name] for name in item.parameters}))
     return made
-
-
-def _called(item: _Item, scope: Scope, dataset: str) -> Iterator[Content]:
-    given = {name: getattr(scope, name) for name in item.parameters - {"dataset", "k"}}
-    given |= {"dataset": dataset} if "dataset" in item.parameters else {}
-    if "k" not in item.parameters:
-        yield item.function(**given)
-        return
-    for k in sorted({key.k for key in scope.results if key.dataset == dataset}):
-        yield item.function(**given, k=k)
