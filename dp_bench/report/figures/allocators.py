@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dp_bench.privacy.accountants import RDP
 from dp_bench.privacy.accounting import exact
-from dp_bench.privacy.allocation import Allocation, Budget
+from dp_bench.privacy.allocation import Budget
 from dp_bench.privacy.allocators import COMPOSITION, HALVING, SELECTION, rungs_of
 from dp_bench.privacy.calibration import allocate
 from dp_bench.privacy.selection import DISTRIBUTIONS, Trials
@@ -25,17 +25,15 @@ def allocators(accounts: Sequence[Account], dataset: str) -> Chart | None:
     account = min(mine, key=lambda account: account.grid.key.epsilon)
     allocation, every = account.allocation, account.grid.spec.train.evaluate_every
     budget = Budget(allocation.budget.epsilon, allocation.budget.delta, RDP)
-    lines: dict[str, list[Allocation]] = {
-        name: [] for name in (COMPOSITION, HALVING, *(f"{SELECTION}, {name}" for name in DISTRIBUTIONS))
-    }
+    lines: dict[str, list[float]] = {}
     for n in _CANDIDATES:
         size = (budget, allocation.sampling, n, allocation.steps)
-        lines[COMPOSITION].append(allocate(*size))
-        lines[HALVING].append(allocate(*size, rungs_of(n, allocation.steps, every)))
-        for name in DISTRIBUTIONS:
-            lines[f"{SELECTION}, {name}"].append(allocate(*size, trials=Trials(name, n)))
+        each = {COMPOSITION: allocate(*size), HALVING: allocate(*size, rungs_of(n, allocation.steps, every))}
+        each |= {f"{SELECTION}, {name}": allocate(*size, trials=Trials(name, n)) for name in DISTRIBUTIONS}
+        for name, found in each.items():
+            lines.setdefault(name, []).append(found.noise_multiplier)
     series = [
-        Series(name, tuple(map(float, _CANDIDATES)), _multipliers(found), look=f"epsilon{i}", named_at_end=True)
+        Series(name, tuple(map(float, _CANDIDATES)), tuple(found), look=f"epsilon{i}", named_at_end=True)
         for i, (name, found) in enumerate(lines.items())
     ]
     title = f"{names.dataset(dataset)}, ε = {names.epsilon(budget.epsilon)}"
@@ -46,7 +44,3 @@ def allocators(accounts: Sequence[Account], dataset: str) -> Chart | None:
         "many trials are expected as there are candidates, and only the winner may be released. Computed, not measured."
     )
     return Chart(f"allocators_{dataset}", caption, (panel,), panel_size=(4.6, 3.2), grids=[account.grid])
-
-
-def _multipliers(found: Sequence[Allocation]) -> tuple[float, ...]:
-    return tuple(allocation.noise_multiplier for allocation in found)

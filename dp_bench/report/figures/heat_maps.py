@@ -30,16 +30,10 @@ def _heat_maps(results: Results, dataset: str, k: int, strategy: str, suffix: st
             title = f"ε = {exact(epsilon)} for the grid{not_private([grid])}"
             panels.append(Panel(title, "$C$", "$ρ$", heat_map=_heat_map(grid), x_log=True, y_log=True))
     caption = f"{names.dataset(dataset)}, k = {k}: the grid of {names.strategy(strategy)}, "
-    caption += f"{TASKS[dataset].metric_axis}, mean over "
-    caption += "seeds. Star: our best, ring: the published best, hatched: every run diverged. "
-    return several(
-        f"grid_{dataset}_k{k}{suffix}",
-        caption,
-        panels,
-        share_y=True,
-        panel_size=(4.4, 3.2),
-        grids=list(mine.values()),
-    )
+    caption += f"{TASKS[dataset].metric_axis}, mean over seeds. Star: our best, ring: the published best, "
+    caption += "hatched: every run diverged. "
+    stem, grids = f"grid_{dataset}_k{k}{suffix}", list(mine.values())
+    return several(stem, caption, panels, share_y=True, panel_size=(4.4, 3.2), grids=grids)
 
 
 def _heat_map(grid: Grid) -> HeatMap:

@@ -84,10 +84,8 @@ def frontiers(accounts: Sequence[Account], dataset: str) -> Chart | None:
         panels.append(Panel(title, *labels, tuple(series), x_log=True, y_log=True))
     if not panels:
         return None
-    caption = (
-        f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers, one line per budget, and the "
-    )
-    caption += "chosen points."
+    caption = f"{names.dataset(dataset)}: Pareto frontiers of Online's two noise multipliers, one line per budget, and "
+    caption += "the chosen points."
     grids = [account.grid for account in mine]
     return Chart(f"frontier_{dataset}", caption, tuple(panels), len(panels), panel_size=(3.2, 2.9), grids=grids)
 

@@ -34,10 +34,8 @@ def trajectories(results: Results, dataset: str, k: int) -> Chart | None:
                 log = all(value > 0 for one in series for value in one.low or one.y)
                 panels.append(Panel(title, "step", symbol, series, y_log=log))
     others = "".join(f", {column}" for column in list(columns)[2:])
-    caption = (
-        f"{names.dataset(dataset)}, k = {k}: how the threshold Cₜ and the step size ρₜ{others} of the best points "
-    )
-    caption += "move; bands span the seeds."
+    caption = f"{names.dataset(dataset)}, k = {k}: how the threshold Cₜ and the step size ρₜ{others} of the best "
+    caption += "points move; bands span the seeds."
     return several(f"trajectories_{dataset}_k{k}", caption, panels, grids=list(mine.values()))
 
 
