@@ -7,12 +7,12 @@ from pathlib import Path
 from dp_bench.experiment.rerun_command import command
 from dp_bench.files.atomic import write_atomically
 from dp_bench.report import names
-from dp_bench.report.analysis.scorecard import OPEN, Score, section_scores
+from dp_bench.report.analysis.scorecard import Score, section_scores
 from dp_bench.report.epsilon_notes import no_guarantees
 from dp_bench.report.load.sections import Section
+from dp_bench.report.outputs.readme import groups, place
 from dp_bench.report.render.markdown import lines
 from dp_bench.report.table import Column, Table, mean_and_sd, printed_pair
-from dp_bench.strategies import STRATEGIES
 from dp_bench.testing.command import QUICK_MINUTES
 
 _HEAD = """# Artifact appendix
@@ -38,7 +38,8 @@ _WHOLE = (
 
 def text(sections: Sequence[Section]) -> str:
     """Markdown: the project's claims, then one row per data set and strategy with the smallest budget that was run."""
-    scores = [score for section in sections[:2] for score in _smallest(section_scores(section))]
+    found = [groups(score for score in section_scores(section) if score.point) for section in sections[:2]]
+    scores = [score for rows in found for score in sorted((min(row, key=place) for row in rows), key=place)]
     rows = [*_WHOLE, *(_row(score) for score in scores)]
     grids = [[score.grid] for score in scores if score.grid]
     table = Table("artifact", "", _COLUMNS, rows, grids=[*([] for _ in _WHOLE), *grids])
@@ -48,15 +49,6 @@ def text(sections: Sequence[Section]) -> str:
 
 def write(path: Path, sections: Sequence[Section]) -> None:
     write_atomically(path, text(sections).encode())
-
-
-def _smallest(scores: Sequence[Score]) -> list[Score]:
-    found: dict[tuple[str, str], Score] = {}
-    for score in sorted(scores, key=lambda s: (s.cell.k, s.cell.epsilon)):
-        private = STRATEGIES[score.cell.strategy].private
-        if score.verdict not in OPEN and score.point and private and score.cell.status != "point":
-            found.setdefault((score.cell.dataset, score.cell.strategy), score)
-    return list(found.values())
 
 
 def _row(score: Score) -> tuple[str, str, str, str]:

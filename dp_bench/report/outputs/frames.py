@@ -3,7 +3,7 @@
 import itertools
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,7 @@ def frame(runs: Sequence[RunRecord]) -> pd.DataFrame:
         for variant, mine in itertools.groupby(runs, key=lambda run: run.spec.variant)
         for key, grid in results(mine, seeds=1).items()
     }
-    rows = [_row(run, words[run.spec.variant, key_of(run)]) for run in runs]
-    first, rest = pd.DataFrame([row for row, _ in rows]), pd.DataFrame([chosen for _, chosen in rows])
-    return pd.concat([first, rest], axis=1)
+    return pd.DataFrame([_row(run, words[run.spec.variant, key_of(run)]) for run in runs])
 
 
 def harmless(frame: pd.DataFrame) -> pd.DataFrame:
@@ -103,10 +101,11 @@ def _identity(run: RunRecord) -> dict[str, Any]:
     return {**names, "k": spec.grid.k, "epsilon": spec.epsilon, "seed": spec.seed}
 
 
-def _row(run: RunRecord, guarantee: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns that all runs have, and those that depend on what was chosen."""
+def _row(run: RunRecord, guarantee: str) -> dict[str, Any]:
+    """The columns that all runs have, then those that depend on what was chosen."""
     spec, result, allocation, origin = run.spec, run.result, run.spec.allocation, run.provenance
-    columns = {
+    groups = {"strategy": spec.hyperparameters, **chosen_options(spec.dataset, spec.model), "version": origin.versions}
+    return {
         **_identity(run),
         "folder": run.folder,
         "status": run.status,
@@ -139,10 +138,5 @@ def _row(run: RunRecord, guarantee: str) -> tuple[dict[str, Any], dict[str, Any]
         "arithmetic": origin.arithmetic,
         "seconds": origin.seconds,
         "finished": origin.finished,
+        **{f"{group}.{name}": value for group, facts in groups.items() for name, value in facts.items()},
     }
-    options = chosen_options(spec.dataset, spec.model)
-    return columns, _flat({"strategy": spec.hyperparameters, **options, "version": origin.versions})
-
-
-def _flat(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {f"{group}.{name}": value for group, facts in groups.items() for name, value in facts.items()}

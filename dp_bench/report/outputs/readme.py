@@ -1,6 +1,6 @@
 """The table of results in a README: written into it by the reporter, between two marks, never by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def block(sections: Sequence[Section]) -> str:
         if not section.composed:
             continue
         scores, readings = section_scores(section), _readings(section)
-        rows = _groups(scores)
+        rows = groups(scores)
         if rows and readings and section.slug:
             others |= dict.fromkeys(code(" ".join(choices)) for choices in readings)
         elif rows:
@@ -76,18 +76,23 @@ def _readings(section: Section) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(chosen) for chosen in choices if chosen))
 
 
-def _groups(scores: Sequence[Score]) -> list[list[Score]]:
+def groups(scores: Iterable[Score]) -> list[list[Score]]:
     """Those that were run, by data set and strategy."""
-    groups: dict[tuple[str, str], list[Score]] = {}
+    found: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
         cell = score.cell
         if score.verdict not in OPEN and cell.status != "point" and STRATEGIES[cell.strategy].private:
-            groups.setdefault((cell.dataset, cell.strategy), []).append(score)
-    return list(groups.values())
+            found.setdefault((cell.dataset, cell.strategy), []).append(score)
+    return list(found.values())
+
+
+def place(score: Score) -> tuple[int, float]:
+    """The smallest comes first: of the least k, the least budget."""
+    return score.cell.k, score.cell.epsilon
 
 
 def _row(members: list[Score]) -> tuple[Any, ...]:
-    score = min(members, key=lambda s: (s.cell.k, s.cell.epsilon))
+    score = min(members, key=place)
     cell = score.cell
     assert score.grid is not None
     marks = ["emulated"] * score.grid.emulated + reading(score.grid.spec.variant)
