@@ -40,7 +40,7 @@ def test_status_tells_running_from_stopped(store: Path, capsys: pytest.CaptureFi
 
 
 def test_show_says_what_was_asked_reached_and_spent(store: Path) -> None:
-    text = "\n".join(show.lines(show.find(store, "mnist/online/k5"), store))
+    text = show.text(show.find(store, "mnist/online/k5"), store)
     for words in (
         "Online on MNIST (CNN), one point of a grid of k = 5 with ε = 3, seed 0: ρ = 0.3162",
         "test accuracy (%): best 90.00 at step 1172",
@@ -53,7 +53,7 @@ def test_show_says_what_was_asked_reached_and_spent(store: Path) -> None:
     ):
         assert words in text, words
     path = str(RunFolder(store, synthetic_spec(lr=0.3162, seed=2)).path)
-    unfinished = "\n".join(show.lines(show.find(*show.place(Path("runs"), path)), store))
+    unfinished = show.text(show.find(*show.place(Path("runs"), path)), store)
     assert "status: unfinished, not running" in unfinished
     assert "resume: dp-bench run" in unfinished
     assert "'seeds=[2]'" in unfinished

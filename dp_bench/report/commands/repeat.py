@@ -40,19 +40,14 @@ def same_bits(stored: Iterable[RunRecord]) -> str:
     found = [run for run in stored if run.result and not run.spec.secure and not run.spec.ranked_seeds]
     today = [run for run in found if run.provenance.arithmetic == ARITHMETIC]
     if not today:
-        numbers = sorted({run.provenance.arithmetic for run in found})
-        made = (
-            f"by arithmetic {numbers[0]} to {numbers[-1]}"
-            if len(numbers) > 1
-            else f"by arithmetic {', '.join(map(str, numbers)) or 'none'}"
-        )
-        return _no(f"the stored runs were made {made} and this is {ARITHMETIC}; another arithmetic draws other noise")
-    cheap = sorted(
-        (run for run in today if run.provenance.seconds <= _CHEAP), key=lambda run: (run.provenance.seconds, run.folder)
-    )
+        numbers = {run.provenance.arithmetic for run in found}
+        made = " to ".join(dict.fromkeys(f"{end(numbers, default='none')}" for end in (min, max)))
+        words = f"the stored runs were made by arithmetic {made} and this is {ARITHMETIC}"
+        return _no(f"{words}; another arithmetic draws other noise")
+    cheap = [run for run in today if run.provenance.seconds <= _CHEAP]
     if not cheap:
         return _no(f"no stored run of arithmetic {ARITHMETIC} took less than {_CHEAP:.0f} s; none was repeated")
-    return compared(cheap[0])
+    return compared(min(cheap, key=lambda run: (run.provenance.seconds, run.folder)))
 
 
 def compared(run: RunRecord) -> str:

@@ -24,11 +24,8 @@ _SLOW_ACCOUNTANTS = tuple(name for name, accountant in ACCOUNTANTS.items() if no
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = command_parser(
-        "report",
-        "Turn finished runs into tables, figures, a comparison with the paper and one page.",
-        _EXAMPLES,
-    )
+    what = "Turn finished runs into tables, figures, a comparison with the paper and one page."
+    parser = command_parser("report", what, _EXAMPLES)
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
     parser.add_argument("--profile", default="paper", help="which of them, or several: quick,verify (default: paper)")
     parser.add_argument("--out", type=Path, default=Path("reports"), help="where reports go (default: reports)")
@@ -43,18 +40,11 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--appendix", type=Path, help="write claims, commands, minutes, expected output as Markdown")
     parser.add_argument("--readme", type=Path, help="write the table of results between the marks of this file")
     options = parser.parse_args(argv)
-    asked = [name for name in options.accountants.split(",") if name]
-    for name in asked:
+    options.accountants = [name for name in options.accountants.split(",") if name]
+    for name in options.accountants:
         if name not in _SLOW_ACCOUNTANTS:
             raise unknown("--accountants", name, _SLOW_ACCOUNTANTS)
-    page = make_report(
-        *(options.runs, options.profile, options.out, options.variant, asked),
-        readme=options.readme,
-        picture=options.picture,
-        appendix=options.appendix,
-        reference=options.reference,
-    )
-    print(f"kept in {page}")
+    print(f"kept in {make_report(**vars(options))}")
     return 0
 
 
@@ -63,7 +53,7 @@ def make_report(
     profile: str,
     out: Path,
     variant: str | None = None,
-    asked: Sequence[str] = (),
+    accountants: Sequence[str] = (),
     *,
     readme: Path | None = None,
     picture: Path | None = None,
@@ -105,7 +95,7 @@ def make_report(
     variants = {run.spec.variant for run in collection.runs}
     if variant is not None and variant not in variants:
         raise unknown("--variant", variant, sorted(variants))
-    report = build(collection, variant, asked, collect(reference, "verify") if reference else None)
+    report = build(collection, variant, accountants, collect(reference, "verify") if reference else None)
     with replaced_folder(out / collection.profile) as folder:
         drawings: list[Drawing] = []
         for chapter in report.chapters:

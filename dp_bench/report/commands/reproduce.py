@@ -19,7 +19,7 @@ from dp_bench.report import names
 from dp_bench.report.analysis.shown_strategies import PUBLISHED
 from dp_bench.report.commands.report import make_report
 from dp_bench.report.load.results import Grid
-from dp_bench.report.load.sections import Section, reading, sections
+from dp_bench.report.load.sections import reading, sections
 from dp_bench.strategies import STRATEGIES
 from dp_bench.sweep.terminal import print_table
 from dp_bench.tasks import TASKS
@@ -42,7 +42,10 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     for arguments in sweeps(_source()):
         print(f"dp-bench run -m {' '.join(arguments)}", file=sys.stderr, flush=True)
-        _run(["-m", *arguments, f"runs={options.runs}"])
+        code = "import sys; from dp_bench.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", code, "run", "-m", *arguments, f"runs={options.runs}"]
+        if subprocess.run(command).returncode:
+            raise JobsFailed("a sweep failed, for the reason given above; the same command resumes")
     reference = REFERENCE if REFERENCE.is_dir() else None
     profiles = [name for name in ("quick", "verify") if (options.runs / name).is_dir()]
     page = make_report(options.runs, ",".join(profiles), options.out, reference=reference)
@@ -71,12 +74,6 @@ def sweeps(quickest: Source | None) -> list[list[str]]:
     return [full, reduced]
 
 
-def _run(arguments: Sequence[str]) -> None:
-    code = "import sys; from dp_bench.cli import main; sys.exit(main())"
-    if subprocess.run([sys.executable, "-c", code, "run", *arguments]).returncode:
-        raise JobsFailed("a sweep failed, for the reason given above; the same command resumes")
-
-
 def _summary(runs: Path, profiles: Sequence[str], reference: Path | None) -> None:
     """One short table: what was found before, and here."""
     from dp_bench.report.analysis.scorecard import BETTER, NOT_JUDGED, REPRODUCED, WORSE, section_scores
@@ -87,8 +84,8 @@ def _summary(runs: Path, profiles: Sequence[str], reference: Path | None) -> Non
     rows = []
     for label, collection in [*stores, ("this machine", collect(runs, ",".join(profiles)))]:
         for section in sections(collection.runs):
-            if label == "reference" and _other_reading(section):
-                continue  # on the page
+            if label == "reference" and any(reading(variant) for variant in section.variants.values()):
+                continue  # other readings than the defaults, but for emulation, are on the page
             scores = [s for s in section_scores(section) if s.point and s.cell.status != "point"]
             for dataset in section.variants:
                 mine = [score for score in scores if score.cell.dataset == dataset]
@@ -100,11 +97,6 @@ def _summary(runs: Path, profiles: Sequence[str], reference: Path | None) -> Non
     print_table(("from", "data set", "protocol", "cells", "reproduced", "better", "worse", "not judged"), rows)
     if reference:
         print(same_bits(stores[0][1].runs))
-
-
-def _other_reading(section: Section) -> bool:
-    """Whether a variant departs from the defaults by more than emulation."""
-    return any(reading(variant) for variant in section.variants.values())
 
 
 def _protocol(grid: Grid) -> str:

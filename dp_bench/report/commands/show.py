@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs are (default: runs)")
     options = parser.parse_args(argv)
     root, name = place(options.runs, options.run)
-    print("\n".join(lines(find(root, name), root)))
+    print(text(find(root, name), root))
     return 0
 
 
@@ -64,19 +64,10 @@ def find(root: Path, wanted: str) -> RunRecord:
     raise invalid("PATH|NAME", f"one run in {root}", found, "give more of its name; dp-bench status lists the grids")
 
 
-def lines(run: RunRecord, root: Path) -> list[str]:
+def text(run: RunRecord, root: Path) -> str:
     (grid,) = results([run], seeds=1).values()
-    return [
-        run.folder,
-        "",
-        *_spec(run.spec),
-        "",
-        *_reached(run, root),
-        "",
-        f"budget: {ledger_line(grid)}",
-        "",
-        *_again(run),
-    ]
+    paragraphs = [[run.folder], _spec(run.spec), _reached(run, root), [f"budget: {ledger_line(grid)}"], _again(run)]
+    return "\n\n".join("\n".join(lines) for lines in paragraphs)
 
 
 def _spec(spec: RunSpec) -> list[str]:
