@@ -41,7 +41,22 @@ class Cell:
 def cells() -> tuple[Cell, ...]:
     """Every published cell: 94 values and 2 divergences at k = 5 and 9, 47 points and a divergence at k = 7, 9 NoDP."""
     with Path(__file__).with_suffix(".csv").open(newline="") as file:
-        return tuple(_cell(row) for row in csv.DictReader(file))
+        return tuple(
+            Cell(
+                dataset=row["dataset"],
+                strategy=row["strategy"],
+                k=int(row["k"]),
+                epsilon=float(row["epsilon"]),
+                status=row["status"],
+                hyperparameters={axis: float(row[axis]) for axis in _AXES if row[axis]},
+                mean=_in_metric_units(row["mean"]),
+                sd=_in_metric_units(row["sd"]),
+                table=row["table"],
+                printed=row["printed"],
+                note=row["note"],
+            )
+            for row in csv.DictReader(file)
+        )
 
 
 @functools.cache
@@ -57,22 +72,6 @@ def best_point(dataset: str, strategy: str, k: int, epsilon: float) -> dict[str,
         if here and (cell.epsilon == epsilon or math.isinf(cell.epsilon)) and cell.hyperparameters:
             return dict(cell.hyperparameters)
     return None
-
-
-def _cell(row: Mapping[str, str]) -> Cell:
-    return Cell(
-        dataset=row["dataset"],
-        strategy=row["strategy"],
-        k=int(row["k"]),
-        epsilon=float(row["epsilon"]),
-        status=row["status"],
-        hyperparameters={axis: float(row[axis]) for axis in _AXES if row[axis]},
-        mean=_in_metric_units(row["mean"]),
-        sd=_in_metric_units(row["sd"]),
-        table=row["table"],
-        printed=row["printed"],
-        note=row["note"],
-    )
 
 
 def _in_metric_units(printed: str) -> float | None:
