@@ -1,6 +1,6 @@
 """Pictures as files: PNG for the page, PDF for a paper.
 
-A picture takes about half a second to draw, and a report has a hundred. Drawn ones are kept in the cache under the
+A picture takes a fifth of a second to draw, and a report has a hundred. Drawn ones are kept in the cache under the
 checksum of all that they are made of, so a report draws only what has changed since the last one.
 """
 
