@@ -274,6 +274,6 @@ def _refuse_difference(path: Path, theirs: Any, ours: Any, reason: str, part: st
 def _differences(theirs: Any, ours: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted(theirs.keys() | ours.keys()):
-            yield from _differences(theirs.get(name), ours.get(name), f"{key}.{name}".lstrip("."))
+            yield from _differences(theirs.get(name, "nothing"), ours.get(name, "nothing"), f"{key}.{name}".lstrip("."))
     elif theirs != ours:
         yield key, theirs, ours

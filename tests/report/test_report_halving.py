@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from report_helpers import synthetic_spec, write_run
 from running import keep, smoke
 
 from dp_bench.experiment.halving import HalvedGrid
@@ -47,6 +48,16 @@ def test_a_store_of_halved_grids_alone_is_not_judged_either(store: Path) -> None
     halved = [run for run in collect(store, "smoke").runs if run.spec.ranked_seeds]
     (only,) = sections(halved)
     assert (only.slug, only.composed) == ("", False)
+
+
+@pytest.mark.slow(reason="writes a whole report, or simulates searches")
+def test_synthetic_halved_grids_stand_beside_real_composed_ones(store: Path) -> None:
+    halved = [run for run in collect(store, "smoke").runs if run.spec.ranked_seeds]
+    assert all(run.spec.source.synthetic for run in halved)
+    write_run(store / "real", synthetic_spec(profile="smoke", lr=0.316), [0.1, 0.9])
+    (real,) = collect(store / "real", "smoke").runs
+    main, other = sections([*halved, real])
+    assert (main.variants, main.runs, other.composed) == ({"mnist": "default"}, (real,), False)
 
 
 @pytest.mark.slow(reason="calibrates every allocator for the figure")

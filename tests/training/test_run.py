@@ -27,6 +27,7 @@ from dp_bench.errors import UserError
 from dp_bench.experiment.record import Evaluation
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder
+from dp_bench.files.checksummed import read_checksummed, write_checksummed
 from dp_bench.strategies import STRATEGIES
 from dp_bench.training.checkpoint import checkpoint_of, parameters_of, resume
 from dp_bench.training.provenance import source_commit
@@ -385,6 +386,16 @@ def test_a_result_names_the_checksum_of_its_metrics(tmp_path: Path) -> None:
     result = carry_out(spec, tmp_path, dataset)
     written = (tmp_path / spec.folder / "metrics.csv").read_bytes()
     assert result.metrics_sha256 == hashlib.sha256(written).hexdigest()
+
+
+def test_a_protocol_that_lacks_a_key_is_told_from_one_in_which_it_is_null(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, smoke("online", "dataset.limit=null")[0])
+    folder.write_spec()
+    stored = read_checksummed(folder.path / "spec.json")
+    del stored["protocol"]["dataset"]["limit"]
+    write_checksummed(folder.path / "spec.json", {k: v for k, v in stored.items() if k != "sha256"})
+    with pytest.raises(UserError, match=r"expected dataset\.limit = None, got nothing"):
+        folder.check_spec()
 
 
 @pytest.mark.slow(reason="trains small models")

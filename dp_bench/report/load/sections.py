@@ -45,20 +45,19 @@ def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Se
     by_dataset: dict[str, list[RunRecord]] = {}
     for run in runs:
         by_dataset.setdefault(run.spec.dataset.name, []).append(run)
-    main, rest = dict[str, str](), dict[str, dict[str, str]]()
+    main = dict[str, str]()
     for dataset, mine in by_dataset.items():
-        compared = dict.fromkeys(run.spec.variant for run in [run for run in mine if run.spec.allocation] or mine)
-        first = [run for run in mine if run.spec.variant in compared and (_composed(run.spec) or not private)]
+        first = [run for run in _compared(mine) if _composed(run.spec) or not private]
         if first:
             main[dataset] = _main(first, preferred)
-        for variant in compared:
+    synthetic = {name for name, mine in by_dataset.items() if all(run.spec.source.synthetic for run in mine)}
+    if main.keys() - synthetic:
+        main = {dataset: variant for dataset, variant in main.items() if dataset not in synthetic}
+    rest = dict[str, dict[str, str]]()
+    for dataset, mine in by_dataset.items():
+        for variant in dict.fromkeys(run.spec.variant for run in _compared(mine)):
             if variant != main.get(dataset):
                 rest.setdefault(variant, {})[dataset] = variant
-    synthetic = {name for name, mine in by_dataset.items() if all(run.spec.source.synthetic for run in mine)}
-    if synthetic != set(main):
-        for dataset in synthetic:
-            variant = main.pop(dataset)
-            rest.setdefault(variant, {})[dataset] = variant
     chosen = [("", main), *((variant, rest[variant]) for variant in sorted(rest))]
     made = [_section(slug, variants, by_dataset, seeds) for slug, variants in chosen]
     placed = {run.folder for section in made for run in section.runs}
@@ -68,6 +67,11 @@ def sections(runs: Sequence[RunRecord], preferred: str | None = None) -> list[Se
         variants = dict.fromkeys((run.spec.dataset.name for run in mine), variant)
         made.append(Section(f"{variant} (NoDP)", variants, tuple(mine), results(mine, seeds)))
     return made
+
+
+def _compared(runs: Sequence[RunRecord]) -> Sequence[RunRecord]:
+    """The private ones, if there are any."""
+    return [run for run in runs if run.spec.allocation] or runs
 
 
 def _main(runs: Sequence[RunRecord], preferred: str | None) -> str:
