@@ -68,26 +68,18 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Which known version a file is, and the fingerprints of its unpacked bytes."""
+class Found:
+    """A file that is there and verified: which known version it is, and the fingerprints of its unpacked bytes."""
 
+    path: Path
+    file: File
     version: Version
     fingerprints: Mapping[str, str]
 
     @property
     def checksum(self) -> str:
         """SHA-256 of every file that was read; of one that was not, what is known of it."""
-        version = self.version
-        return self.fingerprints.get("sha256", f"{version.algorithm} {version.fingerprint}")
-
-
-@dataclass(frozen=True)
-class Found:
-    """A file that is there and verified."""
-
-    path: Path
-    file: File
-    identity: Identity
+        return self.fingerprints.get("sha256", f"{self.version.algorithm} {self.version.fingerprint}")
 
     def content(self) -> bytes:
         """Its unpacked bytes, verified once more: these are the ones that are trained on."""
@@ -116,8 +108,7 @@ def look_in(root: Path, collection: Collection) -> tuple[Path, dict[str, Found]]
                     f"no {file.names[0]} (nor {file.names[0]}.gz)",
                     f"add it, or delete the other files of {collection.name} there to have all of them fetched",
                 )
-        files = collection.files
-        return folder, {role: Found(path, files[role], identify(path, files[role])) for role, path in paths.items()}
+        return folder, {role: identify(path, collection.files[role]) for role, path in paths.items()}
     return None
 
 
@@ -146,7 +137,7 @@ def unpacked_bytes(path: Path, member: str = "") -> bytes:
         raise CannotUnpack(f"an archive that cannot be unpacked ({error})") from error
 
 
-def read_verified(path: Path, file: File) -> tuple[bytes, Identity]:
+def read_verified(path: Path, file: File) -> tuple[bytes, Found]:
     """The file's unpacked bytes, verified."""
     try:
         content = unpacked_bytes(path, file.member)
@@ -154,25 +145,26 @@ def read_verified(path: Path, file: File) -> tuple[bytes, Identity]:
         raise invalid(str(path), "a file that can be read", error.strerror, "make it readable or delete it") from error
     except CannotUnpack as error:
         raise _refusal(path, file, str(error)) from error
-    found = _fingerprints(content, file)
-    identity = _match(found, file)
-    if identity is None:
-        raise _refusal(path, file, " / ".join(f"{algorithm} {value}" for algorithm, value in found.items()))
-    return content, identity
+    fingerprints = _fingerprints(content, file)
+    found = _match(fingerprints, path, file)
+    if found is None:
+        raise _refusal(path, file, " / ".join(f"{algorithm} {value}" for algorithm, value in fingerprints.items()))
+    return content, found
 
 
-def identify(path: Path, file: File) -> Identity:
+def identify(path: Path, file: File) -> Found:
     """Which version the file is, without reading it again while it is unchanged since it was last read."""
-    cached, before = _cached_at(path), _signature(path)
-    fingerprints = _cached_fingerprints(cached, before)
+    cached = _cached_verifications() / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]}.json"
+    before = _signature(path)
     # The cache may only save time: anything but a known version is looked up in the file itself.
-    if fingerprints is not None and (identity := _match(fingerprints, file)) is not None:
-        return identity
-    _, identity = read_verified(path, file)
-    if _signature(path) == before and not _changed_just_now(path):
-        entry = {"signature": before, "fingerprints": identity.fingerprints}
+    if found := _match(_cached_fingerprints(cached, before), path, file):
+        return found
+    _, found = read_verified(path, file)
+    _, modified, changed, _ = before
+    if _signature(path) == before and time.time() - max(modified, changed) / 1e9 >= _RACY_SECONDS:
+        entry = {"signature": before, "fingerprints": found.fingerprints}
         write_checksummed_bytes(cached, json.dumps(entry).encode())
-    return identity
+    return found
 
 
 def forget_verified() -> None:
@@ -200,10 +192,10 @@ def _count_words(content: bytes) -> str:
     return f"{len(lines):,} words of {width} numbers, 'the' {first_numbers}"
 
 
-def _match(fingerprints: Mapping[str, str], file: File) -> Identity | None:
+def _match(fingerprints: Mapping[str, str], path: Path, file: File) -> Found | None:
     for version in file.versions:
         if fingerprints.get(version.algorithm) == version.fingerprint:
-            return Identity(version, fingerprints)
+            return Found(path, file, version, fingerprints)
     return None
 
 
@@ -223,28 +215,15 @@ def _signature(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-def _changed_just_now(path: Path) -> bool:
-    status = path.stat()
-    return time.time() - max(status.st_mtime, status.st_ctime) < _RACY_SECONDS
-
-
 def _cached_verifications() -> Path:
     return cache_folder() / "verified"
 
 
-def _cached_at(path: Path) -> Path:
-    return _cached_verifications() / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]}.json"
-
-
-def _cached_fingerprints(cached: Path, signature: list[int]) -> dict[str, str] | None:
-    """None if nothing is cached, or anything but what is written here: the file is then read again."""
-    content = read_checksummed_bytes(cached)
+def _cached_fingerprints(cached: Path, signature: list[int]) -> dict[str, str]:
+    """None of them if nothing is cached, or anything but what is written here: the file is then read again."""
     try:
-        entry = json.loads(content or b"null")
-        if not isinstance(entry, dict) or entry["signature"] != signature:
-            return None
-        fingerprints = entry["fingerprints"]
-        words = [*fingerprints, *fingerprints.values()]
+        entry = json.loads(read_checksummed_bytes(cached) or b"null")
+        found: dict[str, str] = entry["fingerprints"]
+        return found if entry["signature"] == signature and all(isinstance(v, str) for v in found.values()) else {}
     except FOREIGN:
-        return None
-    return fingerprints if all(isinstance(word, str) for word in words) else None
+        return {}

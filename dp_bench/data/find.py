@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dp_bench.data.fetch import ORIGIN_FILE, cached_data_folder, fetch_into_cache, is_offline
-from dp_bench.data.files import Collection, Found, Identity, Kind, Version, look_in
+from dp_bench.data.files import Collection, Found, Kind, Version, look_in
 from dp_bench.errors import UserError, invalid
 
 NOT_FETCHED = "not on this machine, fetched by dp-bench run"
@@ -134,7 +134,7 @@ def _official(collection: Collection) -> FoundCollection:
     files = {}
     for role, file in collection.files.items():
         version = file.versions[0]
-        files[role] = Found(Path(file.names[0]), file, Identity(version, {version.algorithm: version.fingerprint}))
+        files[role] = Found(Path(file.names[0]), file, version, {version.algorithm: version.fingerprint})
     return FoundCollection(NOT_FETCHED, files)
 
 
@@ -144,7 +144,7 @@ def _what_is_there(root: Path, collection: Collection) -> str:
 
 def _real_source(collections: Mapping[str, FoundCollection], files: Mapping[str, Found], rows: Rows) -> Source:
     places = {collection.where for collection in collections.values()}
-    versions = {role: found.identity.version for role, found in files.items()}
+    versions = {role: found.version for role, found in files.items()}
     train_rows, test_rows = rows(versions)
     return Source(
         kind="complete" if all(version.kind == "complete" for version in versions.values()) else "subset",
@@ -152,7 +152,7 @@ def _real_source(collections: Mapping[str, FoundCollection], files: Mapping[str,
         if len(places) == 1
         else "; ".join(f"{name}: {collection.where}" for name, collection in collections.items()),
         caveats=tuple(version.caveat for version in versions.values() if version.caveat),
-        checksums={found.file.names[0]: found.identity.checksum for found in files.values()},
+        checksums={found.file.names[0]: found.checksum for found in files.values()},
         train_rows=train_rows,
         test_rows=test_rows,
     )

@@ -16,7 +16,6 @@ from data_helpers import (
     write_files,
 )
 
-from dp_bench.data import Found
 from dp_bench.data.files import read_verified
 from dp_bench.data.formats import basic_english, parse_idx, read_news, read_vectors
 from dp_bench.data.tensors import Dataset, public_order
@@ -155,7 +154,7 @@ class TestTokens:
         for role, content in {"train": train, "test": test, "vectors": glove.encode()}.items():
             (tmp_path / role).write_bytes(content)
             file = one_version(content)
-            found[role] = Found(tmp_path / role, file, read_verified(tmp_path / role, file)[1])
+            found[role] = read_verified(tmp_path / role, file)[1]
         return found
 
     def test_only_the_vectors_in_use_are_kept(self, files: dict) -> None:

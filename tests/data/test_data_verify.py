@@ -113,7 +113,7 @@ class TestOfficialGlove:
             path.write_bytes(self.official())
         found = look_in(tmp_path / "own", GLOVE)
         assert found is not None
-        assert found[1]["vectors"].identity.version.kind == "complete"
+        assert found[1]["vectors"].version.kind == "complete"
 
     @pytest.mark.parametrize(
         "change",
