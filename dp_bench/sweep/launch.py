@@ -16,9 +16,9 @@ from dp_bench.experiment.halving import HalvedGrid
 from dp_bench.experiment.plan import Job
 from dp_bench.experiment.store import models_note
 from dp_bench.files import system
-from dp_bench.sweep import selections
 from dp_bench.sweep.ledger import ledger
 from dp_bench.sweep.live import watching
+from dp_bench.sweep.selection import search_all
 from dp_bench.tasks import TASKS
 
 Launch = Callable[..., Sequence[JobReturn]]
@@ -52,7 +52,7 @@ def sweep(planned: Sequence[Job], launch: Launch) -> None:
     _make_roots(sorted({job.root for job in planned}))
     launched = [job for job in planned if not job.runs[0].winner_only]
     failures = _launch_all(launched, launch) if launched else {}
-    failures |= selections.carry_out([job for job in planned if job.runs[0].winner_only])
+    failures |= search_all([job for job in planned if job.runs[0].winner_only])
     for keep in dict.fromkeys(job.keep for job in planned):
         done = [folder for job in planned if job.keep == keep and _is_done(job) for folder in job.folders]
         print("".join(f"{line}\n" for line in models_note(keep, done)), end="", file=sys.stderr)

@@ -130,7 +130,7 @@ def _selection(trials: int) -> Work:
         config.runs = str(folder / "runs")
         with (
             mock.patch.object(Trials, "draw", return_value=trials),
-            mock.patch("dp_bench.training.selection.secrets", mock.Mock(choice=lambda candidates: candidates[0])),
+            mock.patch("dp_bench.sweep.selection.secrets", mock.Mock(choice=lambda candidates: candidates[0])),
             mock.patch("dp_bench.training.trainer.secrets", mock.Mock(token_hex=lambda n: "0" * 2 * n)),
             Path(os.devnull).open("w") as nothing,
             contextlib.redirect_stderr(nothing),

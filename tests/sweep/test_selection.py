@@ -16,8 +16,8 @@ import dp_accounting as dpa
 import pytest
 from running import a_result, contents, smoke
 
+import dp_bench.sweep.selection
 import dp_bench.training.run
-import dp_bench.training.selection
 from dp_bench.cli import main
 from dp_bench.experiment.archive import archive
 from dp_bench.experiment.record import Evaluation
@@ -29,7 +29,7 @@ from dp_bench.privacy.accountants import RDP_ORDERS
 from dp_bench.privacy.selection import Trials
 from dp_bench.report.load.collect import collect
 from dp_bench.report.tables.store_totals import total_table
-from dp_bench.training.selection import Tried, best_of
+from dp_bench.sweep.selection import Tried, best_of
 
 pytestmark = pytest.mark.usefixtures("without_data")
 
@@ -116,7 +116,7 @@ def test_what_is_kept_does_not_tell_the_number_of_trials(tmp_path: Path, draws, 
         root = tmp_path / f"k{number:02d}"
         order = iter([best[0], *random.Random(number).choices(best, k=11)])
         monkeypatch.setattr(
-            dp_bench.training.selection.secrets,
+            dp_bench.sweep.selection.secrets,
             "choice",
             lambda candidates, order=order: {spec.point: spec for spec in candidates}[next(order)],
         )
@@ -149,9 +149,9 @@ def sorted_points(monkeypatch, root: Path) -> list[str]:
     with monkeypatch.context() as patch:
         patch.setattr(Trials, "draw", lambda trials: 9)
         patch.setattr(dp_bench.training.run, "run_trial", kept)
-        patch.setattr(dp_bench.training.selection.secrets, "choice", lambda candidates: candidates[len(results)])
+        patch.setattr(dp_bench.sweep.selection.secrets, "choice", lambda candidates: candidates[len(results)])
         assert sweep(root) == 0
-    return [tried.spec.point for tried in sorted(results, key=dp_bench.training.selection.rank)]
+    return [tried.spec.point for tried in sorted(results, key=dp_bench.sweep.selection.rank)]
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")

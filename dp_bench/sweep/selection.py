@@ -13,22 +13,32 @@ A search that is interrupted, killed or fails has released nothing, so that the 
 further cost: of both attempts together, one winner leaves. What this relies on is that no one interrupts a search
 because of how long it takes, as K would then no longer have the distribution that is charged. An observer who times
 the search learns about K; what is released must not tell them more than the winner.
+
+Grids are searched one after the other, in this process, whatever the launcher.
 """
 
 import contextlib
 import io
 import secrets
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from dp_bench.errors import JobsFailed
+from dp_bench.errors import JobsFailed, UserError
+from dp_bench.experiment.plan import Job, by_grid
 from dp_bench.experiment.record import RunResult
 from dp_bench.experiment.selected import SelectedGrid, Trial
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.privacy.checks import check_allocation
+from dp_bench.sweep.terminal import console, short_names
 from dp_bench.tasks import TASKS
 from dp_bench.tasks.base import ranked
+
+_NOTHING = (
+    "the number of trials was 0, so nothing is released: that is the outcome, and the budget is spent. Searching "
+    "again is a second release, to be paid for on top: it takes another runs=FOLDER"
+)
 
 
 class Tried(NamedTuple):
@@ -37,11 +47,39 @@ class Tried(NamedTuple):
     result: RunResult
 
 
-def search(grid: SelectedGrid, keep: str) -> None:
-    """Search a grid that has no outcome yet, and release one. The caller holds the grid's lock.
+def search_all(planned: Sequence[Job]) -> dict[Job, str]:
+    """Search every grid of these jobs that has no outcome yet. Why each that failed did, by one of its jobs."""
+    failures = {}
+    short = short_names(job.runs[0] for job in planned)
+    for name, jobs in by_grid(planned).items():
+        try:
+            _search(str(short[name]), SelectedGrid(jobs[0].root, jobs[0].runs[0]), jobs[0].keep)
+        except (UserError, JobsFailed, OSError) as error:
+            failures[jobs[0]] = str(error)
+        except KeyboardInterrupt:
+            _say(f"{short[name]}: nothing was released; the same command starts the search over")
+            raise
+    return failures
 
-    `keep`: which models of the winner are kept.
-    """
+
+def _search(name: str, grid: SelectedGrid, keep: str) -> None:
+    """All that is said of a search: that it began, and what it released."""
+    with grid.claimed() as ours:
+        if not ours:
+            _say(f"{name}: waiting for another process that holds this store")
+    with grid.claimed(wait=True):
+        if not grid.done:
+            _say(f"{name}: searching by selection; neither the number of trials nor their results are shown")
+            screen = console(sys.stderr)
+            # On a terminal, that something is running: without a count, and without a clock.
+            with screen.status("searching") if screen.is_terminal else contextlib.nullcontext():
+                _release_one(grid, keep)
+        grid.round_times()
+        winner = grid.winner()
+    _say(f"{name}: {_NOTHING if winner is None else f'the winner, all that may be released, is in {winner.path}'}")
+
+
+def _release_one(grid: SelectedGrid, keep: str) -> None:
     first = grid.candidates[0]
     allocation = first.allocation
     assert allocation is not None
@@ -96,3 +134,7 @@ def _silently() -> Iterator[None]:
             f"a trial ended with {type(error).__name__}; nothing was released, and the same command starts over. What "
             "it says is not shown, as it may tell which candidate was tried: a grid of synthetic data shows it"
         ) from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
