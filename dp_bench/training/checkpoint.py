@@ -2,27 +2,18 @@
 
 import contextlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
 from dp_bench.errors import invalid
-from dp_bench.experiment.store import model_name
+from dp_bench.experiment.selected import Trial
+from dp_bench.experiment.store import RunFolder, model_name
 from dp_bench.training.background import Submit
 from dp_bench.training.trainer import Training, best_row
 
-
-class Folder(Protocol):
-    """Where training keeps what it has: on disk, a `RunFolder`; of a selection's trials, in memory."""
-
-    def checkpoint(self) -> bytes | None: ...
-    def write_spec(self) -> None: ...
-    def write_checkpoint(self, payload: bytes) -> None: ...
-    def write_metrics(self, rows: Sequence[Mapping[str, Any]], durable: bool = True) -> None: ...
-    def write_provenance(self, facts: Mapping[str, Any]) -> None: ...
-    def keep_model(self, name: str, payload: bytes) -> None: ...
-    def drop_model(self, name: str) -> None: ...
+Folder = RunFolder | Trial  # where training keeps what it has: on disk, or of a selection's trials, in memory
 
 
 def save(training: Training, folder: Folder, submit: Submit, keep: str = "none") -> None:
@@ -88,11 +79,8 @@ def resume(training: Training, payload: bytes) -> None:
 def parameters_of(training: Training) -> bytes:
     """The model alone, for use elsewhere: `module.load_state_dict(torch.load(file))`."""
     # Copies: a view would bring along all of the flat tensor.
-    copies = {
-        name: tensor.cpu().clone(memory_format=torch.contiguous_format)
-        for name, tensor in training.model.module.state_dict().items()
-    }
-    return _bytes(copies)
+    parts = training.model.module.state_dict().items()
+    return _bytes({name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in parts})
 
 
 @contextlib.contextmanager

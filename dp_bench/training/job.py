@@ -6,8 +6,6 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -25,7 +23,7 @@ from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.privacy.calibration import warnings_for
 from dp_bench.privacy.guarantee import guarantee
 from dp_bench.tasks import TASKS
-from dp_bench.training.progress import Show, follow, silently
+from dp_bench.training.progress import follow, silently
 from dp_bench.training.trackers import check_tracker, tracked
 
 
@@ -60,7 +58,11 @@ def _run_configuration(config: Config) -> None:
         )
     root = Path(config.runs)
     folders = [RunFolder(root, spec) for spec in runs]
-    found = [_checked_result(folder) for folder in folders]  # every seed is checked before the first one starts
+    found = []
+    for folder in folders:  # every seed is checked before the first one starts
+        folder.check_spec()
+        folder.check_grid()
+        found.append(folder.result())
     halved = HalvedGrid(root, runs[0]) if runs[0].ranked_seeds else None
     rung = halved.next_rung(runs[0].point) if halved else None
     if config.device == "cuda":
@@ -69,17 +71,16 @@ def _run_configuration(config: Config) -> None:
         check_device(config.device)
     check_tracker(config.tracker)
     system.make_folder(root)
-    shown = tracked(config.tracker, root, silently if config.quiet else follow)
     if config.quiet:  # a sweep says what there is to say
         _end_with_the_sweep()
         if not halved or rung is not None:
-            _finished_or_trained(folders, found, root, config.checkpoint.keep, shown, rung)
+            _finished_or_trained(config, folders, found, rung)
         return
     print("\n".join(_introduction(runs[0])))
     if halved and rung is None and None in found:
         print("waits for the other candidates of its grid: dp-bench run -m trains them, and decides which continue")
         return
-    results = _finished_or_trained(folders, found, root, config.checkpoint.keep, shown, rung)
+    results = _finished_or_trained(config, folders, found, rung)
     notes = models_note(config.checkpoint.keep, folders)
     print("\n".join([*_summary(runs, root, results), *notes]))
     if held := [folder for folder, result in zip(folders, results, strict=True) if result is None]:
@@ -87,34 +88,24 @@ def _run_configuration(config: Config) -> None:
         raise invalid(str(held[0].path), "runs that are free", got, "wait for it, or stop it", HeldElsewhere)
 
 
-def _checked_result(folder: RunFolder) -> RunResult | None:
-    folder.check_spec()
-    folder.check_grid()
-    return folder.result()
-
-
 def _finished_or_trained(
-    folders: list[RunFolder],
-    found: list[RunResult | None],
-    root: Path,
-    keep: str,
-    shown: Callable[[RunSpec], AbstractContextManager[Show]],
-    rung: int | None,
+    config: Config, folders: list[RunFolder], found: list[RunResult | None], rung: int | None
 ) -> list[RunResult | None]:
-    if all(result is not None for result in found):
+    if None not in found:
         for folder in folders:
             folder.tidy()
         return found
     # Only what has to be trained needs torch and the data.
     from dp_bench.training.run import prepare_device, run
 
-    first = folders[0].spec
+    first, root = folders[0].spec, Path(config.runs)
     prepare_device(first)
     dataset = TASKS[first.dataset.name].load(first.task_options)
+    shown = tracked(config.tracker, root, silently if config.quiet else follow)
     results = []
     for folder in folders:
         with shown(folder.spec) as progress:
-            results.append(run(folder.spec, root, dataset, progress, keep, rung))
+            results.append(run(folder.spec, root, dataset, progress, config.checkpoint.keep, rung))
     return results
 
 

@@ -4,6 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from dp_bench.experiment.spec import RunSpec
@@ -14,19 +15,15 @@ _SECONDS_BETWEEN_LINES = 30
 Show = Callable[[int, dict[str, Any] | None], None]  # steps done, the evaluation of this step if there was one
 
 
-@contextlib.contextmanager
-def follow(spec: RunSpec) -> Iterator[Show]:
+def follow(spec: RunSpec) -> AbstractContextManager[Show]:
     """Shows how a run is getting on."""
     title = f"{spec.dataset.name} {spec.strategy} {spec.point} seed {spec.seed}"
-    metric = TASKS[spec.dataset.name].metric
-    with _bar(spec, title, metric) if sys.stderr.isatty() else _lines(spec, title, metric) as show:
-        yield show
+    return (_bar if sys.stderr.isatty() else _lines)(spec, title, TASKS[spec.dataset.name].metric)
 
 
-@contextlib.contextmanager
-def silently(spec: RunSpec) -> Iterator[Show]:
+def silently(spec: RunSpec) -> AbstractContextManager[Show]:
     """Shows nothing."""
-    yield lambda step, row: None
+    return contextlib.nullcontext(lambda step, row: None)
 
 
 @contextlib.contextmanager

@@ -69,7 +69,9 @@ class Observed(Training):
         multiplier = self.strategy.multipliers()["gradient"]
         clipped = [clipped_gradient(clip, multiplier)._replace(name=repr(clip)) for clip in clips]
         exact = Query("true", "vector", lambda n: n.new_ones(n.shape), math.inf, 0.0)
-        sums = self._sums_of_the_next_batch([*clipped, exact])
+        before = self.batches.state()
+        sums = self._sums([*clipped, exact])
+        self.batches.restore(before)
         true = _direction(sums["true"])
         rows = []
         for clip, query in zip(clips, clipped, strict=True):
@@ -82,12 +84,6 @@ class Observed(Training):
             )
             rows.append(Row(self.step, clip, float(cosines.mean()), float(cosines.std())))
         return rows
-
-    def _sums_of_the_next_batch(self, queries: Sequence[Query]) -> dict[str, Tensor]:
-        before = self.batches.state()
-        sums = self._sums(queries)
-        self.batches.restore(before)
-        return sums
 
 
 def _direction(vector: Tensor) -> Tensor:

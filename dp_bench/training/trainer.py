@@ -32,17 +32,14 @@ class Training:
         self.device = device
         self.train_x, self.train_y = dataset.train_x.to(device), dataset.train_y.to(device)
         self.test_x, self.test_y = dataset.test_x.to(device), dataset.test_y.to(device)
-        self.model = FlatModel(self._initial_module(), device)
+        with torch.random.fork_rng(devices=[]):  # torch initialises layers from its global generator
+            torch.set_rng_state(initial_weights(spec.seed).get_state())
+            self.model = FlatModel(self.recipe.build(), device)
         self.state = self.strategy.init(self.model.params)
         self.step = 0
         self.rows: list[dict[str, Any]] = []  # one per evaluation
         self.key = noise_key(spec) if spec.seeding == "named" else secrets.token_hex(32)
         self._open_generators()
-
-    def _initial_module(self) -> torch.nn.Module:
-        with torch.random.fork_rng(devices=[]):  # torch initialises layers from its global generator
-            torch.set_rng_state(initial_weights(self.spec.seed).get_state())
-            return self.recipe.build()
 
     def _open_generators(self) -> None:
         self.batches = rng(self.key, "batches")
