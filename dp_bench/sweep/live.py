@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.live import Live
 from rich.table import Table
@@ -15,7 +15,7 @@ from dp_bench.errors import UserError
 from dp_bench.experiment.plan import Job, by_grid
 from dp_bench.experiment.store import RunFolder
 from dp_bench.sweep.terminal import GridName, console, rich_table, short_names
-from dp_bench.tasks import TASKS
+from dp_bench.tasks import TASKS, Task
 
 _SECONDS_ON_TERMINAL, _SECONDS_BETWEEN_LINES = 2.0, 60.0
 _MOST_ROWS = 20
@@ -27,6 +27,7 @@ class GridView:
     """How far one grid is."""
 
     name: GridName
+    task: Task
     waiting: list[RunFolder]
     total: int
     finished: int = 0
@@ -36,11 +37,9 @@ class GridView:
     stopped: int = 0  # of those finished: by halving
     rung: str = ""  # of halving: where it is
     best: float = math.nan
-    scale: float = 1.0  # of the metric, as tables print it
 
     def refresh(self) -> None:
         """Look again at what was not done yet."""
-        task = TASKS[self.waiting[0].spec.dataset.name] if self.waiting else None
         still_waiting, self.running = [], 0
         for folder in self.waiting:
             try:
@@ -52,12 +51,10 @@ class GridView:
                 still_waiting.append(folder)
                 self.running += folder.begun and folder.is_running()
                 continue
-            assert task is not None
-            self.scale = task.scale
             self.diverged += result.diverged
             self.finished += not result.diverged
             self.stopped += result.status == "stopped"
-            if not result.diverged and task.better(result.best.number, self.best):
+            if not result.diverged and self.task.better(result.best.number, self.best):
                 self.best = result.best.number
         self.waiting = still_waiting
         self.rung = _rung_of(still_waiting)
@@ -69,11 +66,11 @@ class GridView:
     def row(self) -> list[str]:
         """By `COLUMNS`; a variant that others must be told from stands with the data set."""
         counts = [f"{self.done} of {self.total}", *(str(n or "-") for n in (self.running, self.diverged, self.failed))]
-        best = "-" if math.isnan(self.best) else f"{self.scale * self.best:.2f}"
+        best = "-" if math.isnan(self.best) else f"{self.task.scale * self.best:.2f}"
         return [*self.name.cells, *counts, best]
 
     def line(self) -> str:
-        best = "" if math.isnan(self.best) else f", best {self.scale * self.best:.2f}"
+        best = "" if math.isnan(self.best) else f", best {self.task.scale * self.best:.2f}"
         diverged = f", {self.diverged} diverged" if self.diverged else ""
         failed = f", {self.failed} failed" if self.failed else ""
         stopped = f" ({self.stopped} stopped at a rung)" if self.stopped else ""
@@ -91,16 +88,22 @@ def _rung_of(waiting: Sequence[RunFolder]) -> str:
     return f", rung {min(reached) + 1} of {len(allocation.rungs)}: {there} of {len(waiting)} trained"
 
 
-@dataclass
 class View:
-    grids: list[GridView]
-    started: float = field(default_factory=time.monotonic)
-    done_before: int = 0
+    """How far the grids of a sweep are."""
+
+    def __init__(self, planned: Sequence[Job]) -> None:
+        names = short_names(job.runs[0] for job in planned)
+        self.grids = []
+        for name, jobs in by_grid(planned).items():
+            folders = [folder for job in jobs for folder in job.folders]
+            self.grids.append(GridView(names[name], TASKS[jobs[0].runs[0].dataset.name], folders, len(folders)))
+        self.started = time.monotonic()
+        self.refresh()
+        self.done_before = sum(grid.done for grid in self.grids)
 
     def refresh(self) -> None:
         for grid in self.grids:
-            if grid.waiting:
-                grid.refresh()
+            grid.refresh()
 
     def total_line(self) -> str:
         done, total = (sum(getattr(grid, name) for grid in self.grids) for name in ("done", "total"))
@@ -120,23 +123,10 @@ class View:
         return table
 
 
-def view_of(planned: Sequence[Job]) -> View:
-    found = by_grid(planned)
-    names = short_names(job.runs[0] for job in planned)
-    grids = [
-        GridView(names[name], [folder for job in jobs for folder in job.folders], sum(len(job.runs) for job in jobs))
-        for name, jobs in found.items()
-    ]
-    view = View(grids)
-    view.refresh()
-    view.done_before = sum(grid.done for grid in grids)
-    return view
-
-
 @contextlib.contextmanager
 def watching(planned: Sequence[Job]) -> Iterator[None]:
     """Show the sweep while it runs: redrawn on a terminal, one line per minute elsewhere, everything at the end."""
-    view, over = view_of(planned), threading.Event()
+    view, over = View(planned), threading.Event()
     print(view.total_line(), file=sys.stderr)
     screen = console(sys.stderr)
     on_terminal = screen.is_terminal

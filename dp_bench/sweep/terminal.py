@@ -19,8 +19,8 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60  # on a line
 
 
-def console(file: TextIO | None = None) -> Console:
-    return Console(file=file or sys.stdout, highlight=False, soft_wrap=False)
+def console(file: TextIO) -> Console:
+    return Console(file=file, highlight=False)
 
 
 def rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -48,7 +48,7 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[
 
 def as_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The table as standard output can show it."""
-    shown = console()
+    shown = console(sys.stdout)
     if not shown.is_terminal:
         return plain_table(headings, rows)
     with shown.capture() as captured:
@@ -56,12 +56,8 @@ def as_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     return captured.get().rstrip("\n").splitlines()
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], file: TextIO | None = None) -> None:
-    shown = console(file)
-    if shown.is_terminal:
-        shown.print(rich_table(headings, rows))
-    else:
-        print("\n".join(plain_table(headings, rows)), file=file or sys.stdout, flush=True)
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print("\n".join(as_lines(headings, rows)), flush=True)
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -29,7 +29,7 @@ from dp_bench.errors import JobsFailed
 from dp_bench.experiment.plan import Job
 from dp_bench.experiment.store import RunFolder
 from dp_bench.sweep.launch import TRIES, _carry_out
-from dp_bench.sweep.live import view_of, watching
+from dp_bench.sweep.live import View, watching
 from dp_bench.training import job as one_job
 
 pytestmark = pytest.mark.usefixtures("without_data")
@@ -544,7 +544,7 @@ AXES = {"no_dp": ["strategy.lr=0.00316", "seeds=[0,1,2,3]"], "adam_wosm": ["stra
 def test_the_view_counts_what_the_store_holds(half_done: list[Job]) -> None:
     begun = half_done[6].folders[0]
     with begun.claimed():
-        view = view_of(half_done)
+        view = View(half_done)
     found = [
         [getattr(g, n) for n in ("done", "total", "running", "finished", "diverged", "failed")] for g in view.grids
     ]
@@ -568,7 +568,7 @@ def test_the_best_error_is_the_smallest(tmp_path: Path) -> None:
     planned = [Job((), (spec,), tmp_path) for spec in smoke("no_dp", "seeds=[0,1]", dataset="fashion_mnist")]
     for job, value in zip(planned, (0.5, 0.25), strict=True):
         job.folders[0].finish(a_result(job.runs[0], "finished", value))
-    assert view_of(planned).grids[0].best == 0.25
+    assert View(planned).grids[0].best == 0.25
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")
@@ -581,7 +581,7 @@ def test_where_there_is_no_terminal_it_says_a_line_now_and_then(
     told = capfd.readouterr().err.splitlines()
     assert len(told) > 5
     assert set(told[:-3]) == {"3 of 8 runs done"}
-    assert told[-3:] == [*(grid.line() for grid in view_of(half_done).grids), "3 of 8 runs done"]
+    assert told[-3:] == [*(grid.line() for grid in View(half_done).grids), "3 of 8 runs done"]
 
 
 @pytest.mark.slow(reason="trains small models in a sweep")

@@ -13,11 +13,11 @@ HEADINGS = ("data set", "k", "best")
 ROWS = [["mnist", "5", "91.2"], ["[red]mine[/red]", "7", "-"]]
 
 
-def test_without_a_terminal_lines_are_plain() -> None:
-    file = io.StringIO()
-    print_table(HEADINGS, ROWS, file)
-    assert file.getvalue().splitlines() == plain_table(HEADINGS, ROWS)
-    assert "\x1b" not in file.getvalue()
+def test_without_a_terminal_lines_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(HEADINGS, ROWS)
+    told = capsys.readouterr().out
+    assert told.splitlines() == plain_table(HEADINGS, ROWS)
+    assert "\x1b" not in told
     assert plain_table(HEADINGS, ROWS)[1].split() == ["mnist", "5", "91.2"]
     assert as_lines(HEADINGS, ROWS) == plain_table(HEADINGS, ROWS)
 
