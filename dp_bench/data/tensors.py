@@ -62,7 +62,8 @@ class Making:
     def tensors(self) -> "dict[str, Tensor]":
         import torch
 
-        made = self.arrays(_limited_rows(self.resolved))._asdict()
+        rows, there_are = self.resolved.source.train_rows, self.resolved.all_train_rows
+        made = self.arrays(slice(None) if rows == there_are else public_order(there_are)[:rows])._asdict()
         return {part: torch.from_numpy(array) for part, array in made.items() if array is not None}
 
 
@@ -110,9 +111,3 @@ def public_order(rows: int) -> NDArray[np.intp]:
     """A fixed shuffle that depends on the number of rows alone, never on the data. AG News is not shuffled as it is."""
     # Raw PCG64 bits, because NumPy promises never to change them (of its Generator's shuffle it does not).
     return np.argsort(np.random.PCG64(_ORDER_SEED).random_raw(rows), kind="stable")
-
-
-def _limited_rows(resolved: Resolved) -> Rows:
-    if resolved.source.train_rows == resolved.all_train_rows:
-        return slice(None)
-    return public_order(resolved.all_train_rows)[: resolved.source.train_rows]

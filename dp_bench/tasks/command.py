@@ -28,11 +28,7 @@ Tensors that runs have cached are made again from the verified files and compare
 
 def main(argv: Sequence[str]) -> int:
     """Run the command. Exit code 0: all that was asked for is there; otherwise a UserError says what is wrong."""
-    parser = command_parser(
-        "data",
-        "Find, fetch and verify the data sets.",
-        _EXAMPLES,
-    )
+    parser = command_parser("data", "Find, fetch and verify the data sets.", _EXAMPLES)
     parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(TASKS)} (default: all)")
     parser.add_argument(
         "--clear-cache", action="store_true", help="remove all cached tensors, tokens and figures; downloads stay"

@@ -26,15 +26,8 @@ def background_writer() -> Iterator[Submit]:
         yield submit
         if pending is not None:
             pending.result()
-    finally:
-        _wait_for(executor)
-
-
-def _wait_for(executor: ThreadPoolExecutor) -> None:
-    """Wait, however often someone presses Ctrl-C: the caller may next touch the files that are being written."""
-    while True:
-        try:
-            executor.shutdown(wait=True)
-        except KeyboardInterrupt:
-            continue
-        return
+    finally:  # wait, however often someone presses Ctrl-C: the caller may next touch the files that are being written
+        while True:
+            with contextlib.suppress(KeyboardInterrupt):
+                executor.shutdown(wait=True)
+                break

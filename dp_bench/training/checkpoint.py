@@ -1,8 +1,6 @@
 """Checkpoints: the state of a run as bytes, written after each evaluation, and how a killed run resumes from one."""
 
-import contextlib
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -49,8 +47,12 @@ def checkpoint_of(training: Training) -> bytes:
         "batches": training.batches.state(),
         "noise": training.noise.state(),
     }
-    with _without_checksums():
+    usual = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)  # they take half of its time, and the store adds a stronger checksum
+    try:
         return _bytes(content)
+    finally:
+        torch.serialization.set_crc32_options(usual)
 
 
 def resume(training: Training, payload: bytes) -> None:
@@ -81,17 +83,6 @@ def parameters_of(training: Training) -> bytes:
     # Copies: a view would bring along all of the flat tensor.
     parts = training.model.module.state_dict().items()
     return _bytes({name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in parts})
-
-
-@contextlib.contextmanager
-def _without_checksums() -> Iterator[None]:
-    """torch's take half of its time, and the store adds a stronger one."""
-    usual = torch.serialization.get_crc32_options()
-    torch.serialization.set_crc32_options(False)
-    try:
-        yield
-    finally:
-        torch.serialization.set_crc32_options(usual)
 
 
 def _bytes(content: dict[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -92,8 +91,7 @@ def _stopped(result: RunResult, rungs: Sequence[Rung], rung: int) -> RunResult:
 
 def _train(spec: RunSpec, folder: Folder, dataset: Dataset, progress: Show, keep: str, until: int) -> RunResult:
     started = time.monotonic()
-    device = prepare_device(spec)
-    training = Training(spec, dataset, device)
+    training = Training(spec, dataset, prepare_device(spec))
     evaluated = [*range(0, spec.steps, spec.train.evaluate_every), spec.steps]
     epsilons = dict(zip(evaluated, _epsilons(spec, evaluated), strict=True))
     saved = folder.checkpoint()
@@ -119,7 +117,15 @@ def _train(spec: RunSpec, folder: Folder, dataset: Dataset, progress: Show, keep
                 evaluate()
                 diverged = training.divergence()
     folder.write_metrics(training.rows)
-    folder.write_provenance(_provenance(training, started))
+    folder.write_provenance(
+        {
+            **provenance("torch", "numpy", "dp-accounting", "opacus", "hydra-core"),
+            "host": platform.node(),
+            "machine": training.machine(),
+            "source": {"where": spec.source.where, "checksums": spec.source.checksums},
+            "seconds_of_last_session": round(time.monotonic() - started, 1),
+        }
+    )
     return _result(spec, training)
 
 
@@ -183,17 +189,6 @@ def _keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, 2**25)
         mallopt(_M_TRIM_THRESHOLD, 2**30)
-
-
-def _provenance(training: Training, started: float) -> dict[str, Any]:
-    """Where and how, for a reader's eyes: nothing here is compared."""
-    return {
-        **provenance("torch", "numpy", "dp-accounting", "opacus", "hydra-core"),
-        "host": platform.node(),
-        "machine": training.machine(),
-        "source": {"where": training.spec.source.where, "checksums": training.spec.source.checksums},
-        "seconds_of_last_session": round(time.monotonic() - started, 1),
-    }
 
 
 def _plain(value: float) -> float | None:
