@@ -5,6 +5,7 @@ Each imports what it needs: help must not wait for Hydra, nor a plan for torch.
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,8 +30,7 @@ groups:
 {groups}
 
 keys and their defaults:
-{keys}
-"""
+{keys}"""
 
 
 TRADE_OFF_HELP = """usage: dp-bench trade-off [GROUP=NAME ...] [KEY=VALUE ...]
@@ -54,14 +54,9 @@ groups and keys: dp-bench run --help
 
 
 def run(arguments: Sequence[str]) -> int:
-    if {"-h", "--help"} & set(arguments):
-        print(_run_help(), end="")
-        return 0
-    return _hydra(arguments)
-
-
-def _run_help() -> str:
-    """Hydra's own help takes it two seconds."""
+    if not {"-h", "--help"} & set(arguments):
+        return _hydra(arguments)
+    # Hydra's own help takes it two seconds.
     from dataclasses import asdict
 
     import yaml
@@ -75,10 +70,9 @@ def _run_help() -> str:
     names = {group: ", ".join(sorted(each | others.get(group, set()))) for group, each in groups().items()}
     keys = defaults()
     keys["strategy"] = {name: asdict(strategy_schema(name)()) for name in STRATEGIES.loadable()}
-    return RUN_HELP.format(
-        groups="\n".join(f"  {group}={listed}" for group, listed in names.items()),
-        keys="\n".join(f"  {line}" for line in yaml.safe_dump(keys, sort_keys=False).splitlines()),
-    )
+    listed = "\n".join(f"  {group}={listed}" for group, listed in names.items())
+    print(RUN_HELP.format(groups=listed, keys=textwrap.indent(yaml.safe_dump(keys, sort_keys=False), "  ")), end="")
+    return 0
 
 
 def plan(arguments: Sequence[str]) -> int:

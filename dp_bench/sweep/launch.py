@@ -31,7 +31,7 @@ _STUCK = (
 
 
 def check_grids(planned: Sequence[Job]) -> None:
-    first = {(job.root, job.runs[0].grid_folder): job for job in planned}
+    first = {_grid_of(job): job for job in planned}
     for job in first.values():
         job.folders[0].check_grid()
 
@@ -70,13 +70,13 @@ def _name(job: Job) -> PurePosixPath:
 def _launch_all(planned: Sequence[Job], launch: Launch) -> dict[Job, str]:
     """The jobs that failed, each with its reason."""
     failures: dict[Job, str] = {}
-    grids = _halved(planned)
+    grids = {_grid_of(job): HalvedGrid(job.root, job.runs[0]) for job in planned if job.runs[0].ranked_seeds}
     with watching(planned):
         while todo := _todo(planned, grids, failures):
             # The longest first: at the end no core is idle while another has hours to go.
             failures |= _carry_out(sorted(todo, key=_length, reverse=True), launch, lambda job: todo[job]())
     for key in grids:
-        left = [job for job in planned if _grid_of(job) == key and job not in failures and not _is_done(job)]
+        left = [job for job in planned if _grid_of(job) == key and not _is_done(job)]
         if left and not any(_grid_of(job) == key for job in failures):
             failures[left[0]] = _STUCK.format(left[0].root / left[0].runs[0].grid_folder)
     return failures
@@ -95,12 +95,6 @@ def _make_roots(roots: Sequence[Path]) -> None:
         raise
 
 
-def _halved(planned: Sequence[Job]) -> dict[object, HalvedGrid]:
-    """The grids that are searched by halving, by what `_grid_of` says of their jobs."""
-    first = {_grid_of(job): job for job in planned if job.runs[0].ranked_seeds}
-    return {grid: HalvedGrid(job.root, job.runs[0]) for grid, job in first.items()}
-
-
 def _grid_of(job: Job) -> object:
     return job.root, job.runs[0].grid_folder
 
@@ -112,10 +106,8 @@ def _todo(
 
     A rung begins once the one below is complete; of a grid of which a job failed, none does any more.
     """
-    todo: dict[Job, Callable[[], bool]] = {}
-    for job in planned:
-        if (grid := grids.get(_grid_of(job))) is None and job not in failures and not _is_done(job):
-            todo[job] = functools.partial(_is_done, job)
+    whole = [job for job in planned if _grid_of(job) not in grids and job not in failures and not _is_done(job)]
+    todo: dict[Job, Callable[[], bool]] = {job: functools.partial(_is_done, job) for job in whole}
     for key, grid in grids.items():
         jobs = [job for job in planned if _grid_of(job) == key]
         if any(job in failures for job in jobs):

@@ -17,7 +17,7 @@ from dp_bench.privacy.query import split_words
 from dp_bench.sweep import step_times as cost
 from dp_bench.sweep.terminal import as_lines, short_names
 
-_HEADER = [
+_HEADINGS = [
     "grid",
     "candidates",
     "here",
@@ -33,24 +33,22 @@ _HEADER = [
 
 def ledger(planned: Sequence[Job], accountants: Sequence[str]) -> str:
     """A table with one row per grid, then what a reader must know, the number of runs and how long they take."""
-    rows, notes = [_HEADER + [f"{name} run/grid" for name in accountants]], dict[str, None]()
-    short = {folder: str(name) for folder, name in short_names(job.runs[0] for job in planned).items()}
-    grids = by_grid(planned)
+    grids, notes = by_grid(planned), dict[str, None]()
     firsts = {name: jobs[0].runs[0] for name, jobs in grids.items()}  # of each grid
-    for name, jobs in grids.items():
-        rows.append(_row(short[name], jobs, accountants))
-        allocation = firsts[name].allocation
-        if allocation is not None:
-            notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
-            worth = guarantee(allocation, firsts[name].source.train_rows)
-            if not worth.holds:
-                notes[f"{short[name]} is {worth.verdict}"] = None
+    short = {folder: str(name) for folder, name in short_names(firsts.values()).items()}
+    allocations = {name: run.allocation for name, run in firsts.items() if run.allocation}
+    for name, allocation in allocations.items():
+        notes |= dict.fromkeys(warnings_for(allocation.budget, allocation.sampling))
+        worth = guarantee(allocation, firsts[name].source.train_rows)
+        if not worth.holds:
+            notes[f"{short[name]} is {worth.verdict}"] = None
+    headings = [*_HEADINGS, *(f"{name} run/grid" for name in accountants)]
     lines = [
-        *as_lines(rows[0], rows[1:]),
+        *as_lines(headings, [_row(short[name], jobs, accountants) for name, jobs in grids.items()]),
         "",
         *_meaning(firsts.values()),
-        *_schedules(firsts),
-        *_selections(firsts),
+        *_schedules(allocations),
+        *_selections(allocations),
         *_shared_budgets(firsts),
         *totals.lines([_listed(short[name], jobs) for name, jobs in grids.items()]),
         *(f"warning: {note}" for note in notes),
@@ -80,17 +78,14 @@ def _meaning(firsts: Collection[RunSpec]) -> list[str]:
     return lines
 
 
-def _schedules(firsts: Mapping[str, RunSpec]) -> list[str]:
+def _schedules(allocations: Mapping[str, Allocation]) -> list[str]:
     """What is trained of each grid that is halved, and what that costs."""
-    lines = []
-    for name, run in firsts.items():
-        allocation = run.allocation
-        if allocation is None or not allocation.rungs:
-            continue
-        lines.append(
-            f"{name}: halving trains {schedule_in_words(allocation.rungs)}: {allocation.compositions:,} steps, "
-            f"{allocation.runs_worth:.1f} runs' worth instead of {allocation.candidates}."
-        )
+    lines = [
+        f"{name}: halving trains {schedule_in_words(allocation.rungs)}: {allocation.compositions:,} steps, "
+        f"{allocation.runs_worth:.1f} runs' worth instead of {allocation.candidates}."
+        for name, allocation in allocations.items()
+        if allocation.rungs
+    ]
     if lines:
         lines.append(
             "Which candidates continue is chosen by the mean over the seeds of the metric on the test set, which is "
@@ -99,17 +94,16 @@ def _schedules(firsts: Mapping[str, RunSpec]) -> list[str]:
     return lines
 
 
-def _selections(firsts: Mapping[str, RunSpec]) -> list[str]:
+def _selections(allocations: Mapping[str, Allocation]) -> list[str]:
     """What is trained of each grid that is searched by selection."""
     lines = []
-    for name, run in firsts.items():
-        allocation = run.allocation
-        if allocation is None or allocation.trials is None:
+    for name, allocation in allocations.items():
+        if (trials := allocation.trials) is None:
             continue
-        trials, tried = allocation.trials, allocation.trials.chance_of(allocation.candidates)
         if allocation.pool:
             lines.append(f"{name}: {POOL}.")
             continue
+        tried = trials.chance_of(allocation.candidates)
         lines.append(
             f"{name}: selection trains a secret number of candidates, {trials.distribution} with mean {trials.mean:g}, "
             f"drawn with replacement: {allocation.runs_worth:.1f} runs' worth expected; the best candidate is tried "

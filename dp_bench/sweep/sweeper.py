@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,9 +19,6 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from dp_bench.errors import invalid
-
-if TYPE_CHECKING:
-    from dp_bench.experiment.plan import Job
 
 # Extras, the package that each brings, and the launchers in it that conf/hydra/launcher/ builds on.
 _EXTRAS = {
@@ -37,9 +34,8 @@ _FOLDERS, _OTHERS = ("DP_BENCH_DATA", "DP_BENCH_CACHE"), ("DP_BENCH_OFFLINE", "P
 @dataclass
 class GridSweeperConfig:
     _target_: str = "hydra_plugins.grid_sweeper.GridSweeper"
-    params: dict[str, Any] = field(
-        default_factory=dict
-    )  # choices that a configuration file makes, as on a command line
+    # Choices that a configuration file makes, as on a command line.
+    params: dict[str, Any] = field(default_factory=dict)
     plan_only: bool = False
     accountants: list[str] = field(default_factory=list)  # second opinions for the ledger
 
@@ -110,15 +106,12 @@ class GridSweeper(Sweeper):
             show_plan(planned, notes, self.accountants)
             return
         if self.config.hydra.runtime.choices["hydra/launcher"] in _ON_THIS_MACHINE:
-            self._check_devices(planned)
+            for device in {job.runs[0].machine.device for job in planned} - {"auto", "cpu"}:
+                from dp_bench.training.run import check_device  # which imports torch
+
+                check_device(device)
         print("".join(f"{note}\n" for note in notes), end="", file=sys.stderr)
         sweep(planned, self.launch)
-
-    def _check_devices(self, planned: "Sequence[Job]") -> None:
-        for device in {job.runs[0].machine.device for job in planned} - {"auto", "cpu"}:
-            from dp_bench.training.run import check_device  # which imports torch
-
-            check_device(device)
 
     def _choices(self, arguments: list[str]) -> dict[str, list[str]]:
         """What the configuration's `params` and then the command line choose, by key."""
