@@ -54,10 +54,6 @@ class FoundCollection:
     files: dict[str, Found]
 
 
-def synthetic_source(train_rows: int, test_rows: int) -> Source:
-    return Source("stand-in", "generated", ("generated stand-in, not data",), {}, train_rows, test_rows)
-
-
 def resolve(
     name: str, collections: Sequence[Collection], rows: Rows, synthetic: Source | None, limit: int | None, fetch: bool
 ) -> Resolved:

@@ -32,7 +32,7 @@ def shared(origin: Origin, make: Callable[[], Tensors]) -> Tensors:
     Mapped privately: a process that writes to its tensors has pages of its own from then on.
     """
     path = path_of(origin)
-    if _is_whole(path, origin) and (mapped := _mapped(path)) is not None:
+    if _verified_origin(path) == dict(origin) and (mapped := _mapped(path)) is not None:
         return mapped
     tensors = make()
     try:
@@ -44,7 +44,7 @@ def shared(origin: Origin, make: Callable[[], Tensors]) -> Tensors:
 
 def kept() -> dict[Path, Origin | None]:
     """The files of tensors in the cache, and what each was made of by its record; None: no record that fits."""
-    return {path: _origin(path) for path in sorted(_folder().glob("*.pt"))}
+    return {path: _verified_origin(path) for path in sorted(_folder().glob("*.pt"))}
 
 
 def is_made_by(path: Path, make: Callable[[], Tensors]) -> bool:
@@ -85,24 +85,15 @@ def _keep(path: Path, origin: Origin, tensors: Tensors) -> None:
     write_atomically(_record(path), json.dumps(record, indent=1, sort_keys=True).encode(), durable=False)
 
 
-def _is_whole(path: Path, origin: Origin) -> bool:
-    try:
-        return bool(_read(path) == {**_recorded(origin), "sha256": file_digest(path)})
-    except (OSError, *FOREIGN):
-        return False
-
-
-def _origin(path: Path) -> Origin | None:
+def _verified_origin(path: Path) -> Origin | None:
     """What the record of a whole file says it was made of, under the name that it must then have."""
     try:
-        origin = _read(path)["origin"]
-        return origin if path == path_of(origin) and _is_whole(path, origin) else None
+        record = json.loads(system.read(_record(path)))
+        origin: Origin = record["origin"]
+        whole = path == path_of(origin) and record == {**_recorded(origin), "sha256": file_digest(path)}
+        return origin if whole else None
     except (OSError, *FOREIGN):
         return None
-
-
-def _read(path: Path) -> Any:
-    return json.loads(system.read(_record(path)))
 
 
 def _mapped(path: Path) -> Tensors | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dp_bench.arguments import command_parser
-from dp_bench.errors import JobsFailed, UserError, invalid, unknown
+from dp_bench.errors import JobsFailed, UserError, failure_of, invalid, unknown
 
 RUN_HELP = """usage: dp-bench run [-m] [GROUP=NAME ...] [KEY=VALUE ...]
 
@@ -103,15 +103,13 @@ def trade_off(arguments: Sequence[str]) -> int:
     for argument in arguments:
         if argument == "-m" or argument.startswith(("--multi", "hydra.mode=")):
             raise invalid(argument, "one configuration", "a sweep", "leave it out")
-    from dp_bench.training.trade_off import trade_off_job
+    from dp_bench.training.trade_off import measure_configuration
 
-    return _hydra(arguments, trade_off_job)
+    return _hydra(arguments, measure_configuration)
 
 
-def _hydra(
-    arguments: Sequence[str], job: Callable[[Any], UserError | None] | None = None, ours: Sequence[str] = ()
-) -> int:
-    """Compose a configuration and give it to `job`, by default that of `dp-bench run`. `ours`: words of this file."""
+def _hydra(arguments: Sequence[str], work: Callable[[Any], None] | None = None, ours: Sequence[str] = ()) -> int:
+    """Compose a configuration and `work` on it, by default as `dp-bench run` does. `ours`: words of this file."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf import DictConfig
@@ -120,9 +118,10 @@ def _hydra(
     from dp_bench.experiment import config, config_files, overrides
     from dp_bench.experiment.conf import configuration_folder
     from dp_bench.experiment.hydra_errors import explained
+    from dp_bench.experiment.validation import parse
     from dp_bench.strategies import STRATEGIES
     from dp_bench.tasks import TASKS
-    from dp_bench.training.job import run_job
+    from dp_bench.training.job import run_configuration
 
     overrides.check_words(arguments)
     config_files.check_files(arguments)
@@ -132,12 +131,12 @@ def _hydra(
         print(f"warning: {refused}", file=sys.stderr)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print and exit by itself; errors are reported here
     sys.argv = ["dp-bench run", *arguments]
-    carry_out = job or run_job
+    carry_out = work or run_configuration
     failures: list[UserError] = []
 
     def task(composed: DictConfig) -> UserError | None:
         try:
-            failure = carry_out(composed)
+            failure = failure_of(lambda: carry_out(parse(composed)))
         except OmegaConfBaseException as error:  # which Hydra would print on a line of its own
             failure = explained(error)
         if failure is not None:  # of a single run; a sweep collects what its jobs return, wherever they ran

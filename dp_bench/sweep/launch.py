@@ -116,22 +116,24 @@ def _todo(
             grid.finish_dropped()
             for job in jobs:
                 if (rung := grid.next_rung(job.runs[0].point)) is not None:
-                    todo[job] = functools.partial(_reached, grid, job, rung)
+                    todo[job] = functools.partial(_is_done, job, grid, rung)
         except UserError as damaged:
             failures[jobs[0]] = str(damaged)
     return todo
 
 
-def _reached(grid: HalvedGrid, job: Job, rung: int) -> bool:
+def _is_done(job: Job, grid: HalvedGrid | None = None, rung: int = 0) -> bool:
+    """Whether all its runs have a result, or those of a halved grid have reached the end of a rung."""
     try:
-        return grid.reached(job.runs[0].point, rung)
+        if grid is not None:
+            return grid.reached(job.runs[0].point, rung)
+        return all(folder.result() is not None for folder in job.folders)
     except UserError:  # damaged: its job is to say so
         return False
 
 
-def _carry_out(todo: Sequence[Job], launch: Launch, is_done: Callable[[Job], bool] | None = None) -> dict[Job, str]:
+def _carry_out(todo: Sequence[Job], launch: Launch, is_done: Callable[[Job], bool] = _is_done) -> dict[Job, str]:
     """The jobs that failed, each with its reason. A job that runs in another process is waited for."""
-    is_done = is_done or _is_done
     failures: dict[Job, str] = {}
     lost: Counter[Job] = Counter()  # how often a job ended without a result or a reason
     fruitless, told = 0, False
@@ -176,15 +178,8 @@ def _next_batch(left: Sequence[Job], lost: Counter[Job]) -> list[Job]:
 def _failure(returned: JobReturn) -> str | None:
     value: Any = returned._return_value  # its property would raise, and print
     if returned.status is JobStatus.COMPLETED:
-        return None if value is None else str(value)  # run_job says why it could not be done
+        return None if value is None else str(value)  # the job says why it could not be done
     return f"{type(value).__name__}: {_first_line(value)}"
-
-
-def _is_done(job: Job) -> bool:
-    try:
-        return all(folder.result() is not None for folder in job.folders)
-    except UserError:  # damaged: its job is to say so
-        return False
 
 
 def _length(job: Job) -> float:

@@ -35,7 +35,6 @@ class GridView:
     failed: int = 0
     running: int = 0
     stopped: int = 0  # of those finished: by halving
-    rung: str = ""  # of halving: where it is
     best: float = math.nan
 
     def refresh(self) -> None:
@@ -57,7 +56,6 @@ class GridView:
             if not result.diverged and self.task.better(result.best.number, self.best):
                 self.best = result.best.number
         self.waiting = still_waiting
-        self.rung = _rung_of(still_waiting)
 
     @property
     def done(self) -> int:
@@ -75,7 +73,7 @@ class GridView:
         failed = f", {self.failed} failed" if self.failed else ""
         stopped = f" ({self.stopped} stopped at a rung)" if self.stopped else ""
         done = f"{self.done} of {self.total} done{stopped}, {self.running} running"
-        return f"{self.name}: {done}{self.rung}{diverged}{failed}{best}"
+        return f"{self.name}: {done}{_rung_of(self.waiting)}{diverged}{failed}{best}"
 
 
 def _rung_of(waiting: Sequence[RunFolder]) -> str:

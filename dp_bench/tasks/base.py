@@ -147,8 +147,9 @@ class Task(ABC):
         return {"limit": None, "stand_in": False, **self.data_options, **self.model_options, **(options or {})}
 
     def _resolve(self, options: Options, fetch: bool) -> find.Resolved:
-        twin = find.synthetic_source(*self.synthetic_rows) if options["stand_in"] else None
-        return find.resolve(self.name, self.collections, self.rows, twin, options["limit"], fetch)
+        twin = Source("stand-in", "generated", ("generated stand-in, not data",), {}, *self.synthetic_rows)
+        allowed = twin if options["stand_in"] else None
+        return find.resolve(self.name, self.collections, self.rows, allowed, options["limit"], fetch)
 
 
 class Classification(Task):

@@ -8,16 +8,13 @@ import threading
 import time
 from pathlib import Path
 
-from omegaconf import DictConfig
-
-from dp_bench.errors import HeldElsewhere, UserError, failure_of, invalid
+from dp_bench.errors import HeldElsewhere, invalid
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.halving import HalvedGrid
 from dp_bench.experiment.record import RunResult
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import RunFolder, models_note
-from dp_bench.experiment.validation import parse
 from dp_bench.files import system
 from dp_bench.privacy.accounting import exact, rounded_up
 from dp_bench.privacy.calibration import warnings_for
@@ -25,11 +22,6 @@ from dp_bench.privacy.guarantee import guarantee
 from dp_bench.tasks import TASKS
 from dp_bench.training.progress import follow, silently
 from dp_bench.training.trackers import check_tracker, tracked
-
-
-def run_job(composed: DictConfig) -> UserError | None:
-    """Why the job could not be done, or None."""
-    return failure_of(lambda: _run_configuration(parse(composed)))
 
 
 @functools.cache  # once per process, however many jobs it is given
@@ -47,7 +39,8 @@ def _end_with_the_sweep() -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _run_configuration(config: Config) -> None:
+def run_configuration(config: Config) -> None:
+    """Train every seed that has no result yet, or the next rung of it, and print what came of it."""
     runs = specs(config)
     if runs[0].winner_only:
         raise invalid(

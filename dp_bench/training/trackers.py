@@ -34,10 +34,12 @@ def tracked(name: str, root: Path, shown: Shown) -> Shown:
     if name == "none":
         return shown
     start = {"tensorboard": _tensorboard, "mlflow": _mlflow}[name]
+    absolute = root.absolute()
+    folder = absolute.parent / f"{absolute.name}-{name}"  # beside the store: runs-tensorboard, for example
 
     @contextlib.contextmanager
     def both(spec: RunSpec) -> Iterator[Show]:
-        with shown(spec) as show, start(spec, folder_of(name, root)) as log:
+        with shown(spec) as show, start(spec, folder) as log:
 
             def forward(step: int, row: dict[str, Any] | None) -> None:
                 show(step, row)
@@ -48,12 +50,6 @@ def tracked(name: str, root: Path, shown: Shown) -> Shown:
             yield forward
 
     return both
-
-
-def folder_of(name: str, root: Path) -> Path:
-    """Beside the store: runs-tensorboard, for example."""
-    absolute = root.absolute()
-    return absolute.parent / f"{absolute.name}-{name}"
 
 
 def facts(spec: RunSpec) -> dict[str, str | float]:
@@ -99,8 +95,9 @@ def _mlflow(spec: RunSpec, folder: Path) -> Iterator[Log]:
     found = client.get_experiment_by_name(_EXPERIMENT)
     experiment = found.experiment_id if found else client.create_experiment(_EXPERIMENT)
     # A resumed run continues its own entry: it is known by its digest.
-    earlier = client.search_runs([experiment], f"tags.folder = '{_tag(spec)}'")
-    run = earlier[0] if earlier else client.create_run(experiment, run_name=_tag(spec), tags={"folder": _tag(spec)})
+    tag = str(spec.folder).replace("'", "")
+    earlier = client.search_runs([experiment], f"tags.folder = '{tag}'")
+    run = earlier[0] if earlier else client.create_run(experiment, run_name=tag, tags={"folder": tag})
     for name, value in facts(spec).items() if not earlier else ():
         client.log_param(run.info.run_id, name, value)
 
@@ -114,7 +111,3 @@ def _mlflow(spec: RunSpec, folder: Path) -> Iterator[Log]:
         status = "FINISHED"
     finally:
         client.set_terminated(run.info.run_id, status)
-
-
-def _tag(spec: RunSpec) -> str:
-    return str(spec.folder).replace("'", "")

@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from omegaconf import DictConfig
 from torch import Tensor
 
 from dp_bench import __version__
 from dp_bench.data.tensors import Dataset
-from dp_bench.errors import UserError, failure_of, invalid
+from dp_bench.errors import invalid
 from dp_bench.experiment.config import Config
 from dp_bench.experiment.resolve import specs
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.experiment.store import refuse_links
 from dp_bench.experiment.trade_off_store import trade_off_folder, write_trade_off
-from dp_bench.experiment.validation import parse
 from dp_bench.files import system
 from dp_bench.mechanism.noise import release
 from dp_bench.mechanism.rng import rng
@@ -114,12 +112,8 @@ def measure(
     return Measurement(rows, None)
 
 
-def trade_off_job(composed: DictConfig) -> UserError | None:
-    """Why it could not be done, or None."""
-    return failure_of(lambda: _measure_and_write(parse(composed)))
-
-
-def _measure_and_write(config: Config) -> None:
+def measure_configuration(config: Config) -> None:
+    """Measure the first seed of a configuration, write what was found and print it."""
     spec = specs(config)[0]
     steps = _steps_within(spec)
     folder = Path(config.runs) / trade_off_folder(spec)

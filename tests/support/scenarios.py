@@ -35,7 +35,7 @@ from dp_bench.report.commands.report import make_report
 from dp_bench.report.render.pictures import Drawing
 from dp_bench.sweep.launch import sweep
 from dp_bench.tasks import TASKS
-from dp_bench.training.job import _run_configuration
+from dp_bench.training.job import run_configuration
 
 _TINY = ["profile=smoke", "dataset=ag_news", "strategy=online", "train.evaluate_every=1", "dataset.limit=500"]
 _TINY += ["train.batch_size=100", "train.epochs=0.4", "dataset.words=1", "seeds=[0]", "quiet=true"]
@@ -60,7 +60,7 @@ def _scenarios() -> list[Scenario]:
 
     def run(folder: Path) -> None:
         one.runs = str(folder / "runs")
-        _run_configuration(one)
+        run_configuration(one)
 
     two = _sweep(2)
     # Of four candidates one continues: killed as the last of them reaches the end of the first rung.
@@ -117,7 +117,7 @@ def _sweep(k: int, *more: str) -> Work:
 
 def _returned(config: Config) -> JobReturn:
     done = JobReturn(status=JobStatus.COMPLETED)
-    done.return_value = failure_of(lambda: _run_configuration(config))
+    done.return_value = failure_of(lambda: run_configuration(config))
     return done
 
 

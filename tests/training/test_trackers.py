@@ -10,7 +10,7 @@ from running import composed
 from dp_bench.errors import UserError
 from dp_bench.experiment.resolve import specs
 from dp_bench.training import trackers
-from dp_bench.training.job import _run_configuration
+from dp_bench.training.job import run_configuration
 
 SMALL = ["profile=smoke", "dataset=ag_news", "strategy=online", "strategy.lr=0.3162", "grid.k=5", "seeds=[0]"]
 
@@ -24,7 +24,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def train(root: Path, tracker: str) -> dict[str, list[float]]:
     """The evaluations by column, after training with this tracker."""
     config = composed(*SMALL, f"runs={root}", f"tracker={tracker}", "quiet=true")
-    _run_configuration(config)
+    run_configuration(config)
     (metrics,) = root.rglob("metrics.csv")
     head, *rows = (line.split(",") for line in metrics.read_text().splitlines())
     return {name: [float(row[i]) for row in rows] for i, name in enumerate(head)}
