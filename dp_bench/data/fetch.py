@@ -32,11 +32,8 @@ def fetch_into_cache(collection: Collection) -> list[str]:
     """Fetch and verify the collection, then put it into the cache as a whole. Returns why it failed; [] is success."""
     if is_offline():
         return ["nothing was fetched because DP_BENCH_OFFLINE is set"]
-    if collection.name not in _failures:
-        reasons = _try_origins(collection)
-        if not reasons:
-            return []
-        _failures[collection.name] = reasons
+    if not _failures.get(collection.name):
+        _failures[collection.name] = _try_origins(collection)
     return _failures[collection.name]
 
 

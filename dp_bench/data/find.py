@@ -61,16 +61,14 @@ def resolve(
 
     Without `fetch` nothing is downloaded: a missing collection is described by what is known of the official one.
     """
-    files: dict[str, Found] = {}
     try:
         found = {collection.name: find(collection, fetch=fetch) for collection in collections}
     except MissingData:
         if synthetic is None:
             raise
-        source = synthetic
-    else:
-        files = {role: file for collection in found.values() for role, file in collection.files.items()}
-        source = _real_source(found, files, rows)
+        return Resolved(_limited(name, synthetic, limit), {}, synthetic.train_rows)
+    files = {role: file for collection in found.values() for role, file in collection.files.items()}
+    source = _real_source(found, files, rows)
     return Resolved(_limited(name, source, limit), files, source.train_rows)
 
 

@@ -54,13 +54,12 @@ def run(
         result = folder.result()
         if result is None:
             _refuse_a_second_release(folder)
-        if result is None and stop is not None:
-            if (reached := folder.rung(stop)) is not None:
-                return reached
-            stopped = _stopped(_train(spec, folder, dataset, progress, keep, rungs[stop].step), rungs, stop)
-            folder.write_rung(stop, stopped)
-            return stopped
-        if result is None:
+            if stop is not None:
+                if (reached := folder.rung(stop)) is not None:
+                    return reached
+                stopped = _stopped(_train(spec, folder, dataset, progress, keep, rungs[stop].step), rungs, stop)
+                folder.write_rung(stop, stopped)
+                return stopped
             result = _train(spec, folder, dataset, progress, keep, spec.steps)
             folder.finish(result)
         folder.drop_checkpoint()
