@@ -16,7 +16,7 @@
 - `isolation`: an example's norm is the same, to the bit, whichever others are computed with it
 - `keys`: other data get other noise, and secure runs keys of their own
 - `planted`: the bugs that the parts above must find
-- `checks`, `audit`: each part as one check with its verdict, and all of them
+- `audit`: all of them; the `check` of each part measures, and gives its verdict on what is claimed
 - `statistics`, `harness`, `subjects`, `results`: what they share; `results` and `command` load no torch
 
 No part proves privacy: each refutes a claim that is false in the way it looks for.

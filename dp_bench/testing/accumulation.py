@@ -16,16 +16,17 @@ coordinate then point along another one, in turn forwards and backwards.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dp_bench.mechanism.clipping import FlatModel
-from dp_bench.privacy.rounding import summation
+from dp_bench.privacy.rounding import ROUNDING, summation
 from dp_bench.strategies import Strategy
 from dp_bench.testing.harness import in_training, linear_losses
+from dp_bench.testing.results import Finding
 from dp_bench.testing.subjects import built
 
 QUICK_SIZES, FULL_SIZES = (512, 4096, 8192), (512, 4096, 8192, 60_000)
@@ -131,6 +132,14 @@ def influence(layer: Layer, strategy: Strategy[Any], attack: Attack, norm: float
         worlds.append({name: value.double() for name, value in sums.items()})
     ratios = [float((worlds[0][q.name] - worlds[1][q.name]).norm() / q.bound) for q in queries]
     return max(ratio if math.isfinite(ratio) else math.inf for ratio in ratios)
+
+
+def check(layer: str, sizes: Sequence[int], micro_batches: Sequence[int]) -> Finding:
+    """Can one example move a sum by more than its bound through the rounding of the others?"""
+    largest = {n: max(largest_influence(LAYERS[layer], n, m) for m in micro_batches) for n in sizes}
+    moves = "moves " + ", ".join(f"{value:.4f} at {size:,}" for size, value in largest.items())
+    most = max(largest.values())
+    return Finding("accumulation", layer, moves, most, f"<= {1 + ROUNDING:.4f}", holds=most <= 1 + ROUNDING)
 
 
 def largest_influence(layer: Layer, examples: int, micro_batch: int) -> float:

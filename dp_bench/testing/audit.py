@@ -1,13 +1,16 @@
 """The whole audit: every check on the code as it is, then on every planted bug, which the checks must find."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from dp_bench.strategies import Strategy
-from dp_bench.testing import accumulation, canaries, checks, planted, planted_sums, replay
+from dp_bench.testing import accumulation, canaries, identity, isolation, keys, noise, planted, replay
 from dp_bench.testing.cases import keeps_releases
+from dp_bench.testing.harness import one_thread
 from dp_bench.testing.results import Audit, Caught, Finding
 from dp_bench.testing.subjects import Subject, subject_of, subjects
 
@@ -48,14 +51,14 @@ SIGHTINGS = (
     Sighting(planted.whole_budget_on_the_gradient, "canary", EVEN + QUANTILE),
     Sighting(planted.one_noise_vector, "canary", ONLINE),
     Sighting(planted.one_noise_vector, "identity", EVEN),
-    Sighting(planted_sums.infinite_gradient_times_zero, "canary", EVERY),
-    Sighting(planted_sums.infinite_gradient_times_zero, "replay", EVERY),
-    Sighting(planted_sums.infinite_gradient_unclipped, "canary", EVERY),
-    Sighting(planted_sums.infinite_gradient_unclipped, "replay", EVERY),
-    Sighting(planted_sums.single_precision_sums, "accumulation", ENGINE),
+    Sighting(planted.infinite_gradient_times_zero, "canary", EVERY),
+    Sighting(planted.infinite_gradient_times_zero, "replay", EVERY),
+    Sighting(planted.infinite_gradient_unclipped, "canary", EVERY),
+    Sighting(planted.infinite_gradient_unclipped, "replay", EVERY),
+    Sighting(planted.single_precision_sums, "accumulation", ENGINE),
     Sighting(planted.key_without_the_data, "keys", ENGINE),
-    Sighting(planted_sums.passes_without_padding, "isolation", ENGINE),
-    Sighting(planted_sums.passes_untried, "isolation", ENGINE),
+    Sighting(planted.passes_without_padding, "isolation", ENGINE),
+    Sighting(planted.passes_untried, "isolation", ENGINE),
     Sighting(planted.constant_secure_key, "keys", ENGINE),
     Sighting(planted.count_noise_times_0_9, "noise", QUANTILE),
     Sighting(planted.noise_that_repeats, "noise", THRESHOLD + ONLINE),
@@ -72,7 +75,7 @@ SIGHTINGS = (
 
 def audit_strategy(name: str, strategy: Strategy[Any], key: str = "audit", quick: bool = False) -> list[Finding]:
     """The checks that concern a strategy, of any strategy object; its nu and batch size are replaced by the audit's."""
-    return [check() for check in _strategy_checks(subject_of(name, strategy), key, quick)]
+    return [_measured(check) for check in _strategy_checks(subject_of(name, strategy), key, quick)]
 
 
 def run(
@@ -89,12 +92,12 @@ def run(
     """
     started = time.monotonic()
     chosen = subjects(strategy)
-    if len(chosen) * (checks.CANARY_ERROR + 10 * checks.IDENTITY_ERROR + checks.NOISE_ERROR) > FALSE_ALARM:
+    if len(chosen) * (canaries.ERROR + 10 * identity.ERROR + noise.ERROR) > FALSE_ALARM:
         raise ValueError(f"strategies: expected few enough for false alarms below {FALSE_ALARM}, got {len(chosen)}")
     everything = [check for subject in chosen for check in _strategy_checks(subject, key, quick)]
     findings = []
     for check in everything + _engine_checks(key, quick):
-        findings.append(found := check())
+        findings.append(found := _measured(check))
         verdict = "holds" if found.holds else "REFUTED"
         tell(f"{found.part}, {found.subject}: {found.measured}; claimed {found.claimed}: {verdict}")
     caught = []
@@ -104,14 +107,23 @@ def run(
     return Audit(tuple(findings), tuple(caught), FALSE_ALARM, round(time.monotonic() - started, 1))
 
 
+def _measured(check: Check) -> Finding:
+    """On one thread, with the seconds that it took; a value that is not finite is none."""
+    started = time.monotonic()
+    with one_thread():
+        found = check()
+    value = found.value if found.value is not None and math.isfinite(found.value) else None
+    return replace(found, value=value, seconds=round(time.monotonic() - started, 2))
+
+
 def _strategy_checks(subject: Subject, key: str, quick: bool) -> list[Check]:
     return [
-        partial(checks.canary, subject, key, copies=QUICK_COPIES if quick else 1),
-        partial(checks.likelihood, subject, key, runs=QUICK_RUNS if quick else FULL_RUNS),
-        partial(checks.noisy, subject, key),
+        partial(canaries.check, subject, key, copies=QUICK_COPIES if quick else 1),
+        partial(identity.check, subject, key, runs=QUICK_RUNS if quick else FULL_RUNS),
+        partial(noise.check, subject, key),
         # Convolutions take longest.
         *(
-            partial(checks.neighbours, subject, case, key, everywhere=not (quick and case in ("CNN", "autoencoder")))
+            partial(replay.check, subject, case, key, everywhere=not (quick and case in ("CNN", "autoencoder")))
             for case in replay.cases()
         ),
     ]
@@ -121,10 +133,10 @@ def _engine_checks(key: str, quick: bool) -> list[Check]:
     sizes = accumulation.QUICK_SIZES if quick else accumulation.FULL_SIZES
     micro_batches = accumulation.MICRO_BATCHES[-1:] if quick else accumulation.MICRO_BATCHES
     return [
-        partial(checks.coupled_sampler, key),
-        *(partial(checks.accumulated, layer, sizes, micro_batches) for layer in accumulation.LAYERS),
-        *(partial(checks.isolated, case) for case in MODELS),
-        partial(checks.data_keys, key),
+        partial(replay.check_sampler, key),
+        *(partial(accumulation.check, layer, sizes, micro_batches) for layer in accumulation.LAYERS),
+        *(partial(isolation.check, case) for case in MODELS),
+        partial(keys.check, key),
     ]
 
 
@@ -140,25 +152,19 @@ def look_for(plant: planted.Plant, part: str, subject: Subject | None, key: str)
     # Plants that read a strategy's multipliers or first queries read them as the part builds it.
     nu, batch_size = (canaries.NU, canaries.BATCH_SIZE) if part == "canary" else (1.0, 20)
     with plant((subject or subjects()[0]).build(nu, batch_size)):
-        found = _fastest(part, subject, key)()
+        found = _measured(partial(_FASTEST[part], subject, key))
     what = (plant.__doc__ or "").strip().splitlines()[0]
     name = found.subject if subject is None else subject.name
     return Caught(plant.__name__, name, None if found.holds else part, found.measured, what)
 
 
-def _fastest(part: str, subject: Subject | None, key: str) -> Check:
-    """A check of this part that takes least time."""
-    if subject is None:
-        engine = {
-            "accumulation": partial(checks.accumulated, "convolution", [4096], accumulation.MICRO_BATCHES),
-            "isolation": partial(checks.isolated, "odd widths"),
-            "keys": partial(checks.data_keys, key),
-        }
-        return engine[part]
-    strategies = {
-        "canary": partial(checks.canary, subject, key, copies=canaries.COPIES),
-        "identity": partial(checks.likelihood, subject, key, runs=QUICK_RUNS),
-        "noise": partial(checks.noisy, subject, key),
-        "replay": partial(checks.neighbours, subject, "empty batches", key, everywhere=False),
-    }
-    return strategies[part]
+# A check of each part that takes least time, of a strategy or of the engine.
+_FASTEST: dict[str, Callable[[Any, str], Finding]] = {
+    "canary": partial(canaries.check, copies=canaries.COPIES),
+    "identity": partial(identity.check, runs=QUICK_RUNS),
+    "noise": noise.check,
+    "replay": lambda subject, key: replay.check(subject, "empty batches", key, everywhere=False),
+    "accumulation": lambda _, key: accumulation.check("convolution", [4096], accumulation.MICRO_BATCHES),
+    "isolation": lambda _, key: isolation.check("odd widths"),
+    "keys": lambda _, key: keys.check(key),
+}

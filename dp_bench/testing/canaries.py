@@ -20,23 +20,31 @@ Power: at nu = 1/2 and with 10^4 draws Clopper-Pearson costs 7 % of mu = 2 at th
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dp_bench.privacy.query import Query, Released, bounded_weights
-from dp_bench.privacy.rounding import rounding
+from dp_bench.privacy.query import Released
 from dp_bench.strategies import Strategy
-from dp_bench.testing.harness import Harness, Intercepted, in_training, patched
+from dp_bench.testing.harness import Harness, K, claimed_noise, contribution, in_training
+from dp_bench.testing.results import Finding
 from dp_bench.testing.statistics import Known, Numbers, Worlds, audit
+from dp_bench.testing.subjects import Subject
 from dp_bench.training import trainer as training
 
 DRAWS, ASIDE = 10_000, 1_000
 COPIES = 50
 PARAMETERS = 3
-K = 1e6
 NU, BATCH_SIZE = 0.5, 21
+ERROR = 2.5e-6  # correct code is refuted so often at most: Clopper-Pearson holds for any number of draws
+
+
+def check(subject: Subject, key: str, *, copies: int = 1) -> Finding:
+    """Does an attacker see more of one step than mu = 1/nu allows?"""
+    mu = observed_mu(subject.build(NU, BATCH_SIZE), f"{key}, canary, {subject.name}", 1 - ERROR, copies)
+    return Finding("canary", subject.name, f"mu >= {mu:.3f}", mu, f"mu <= {1 / NU:.3f}", holds=mu <= 1 / NU)
 
 
 def observed_mu(strategy: Strategy[Any], name: str, confidence: float, copies: int = 1) -> float:
@@ -57,26 +65,19 @@ def observed_mu(strategy: Strategy[Any], name: str, confidence: float, copies: i
 
 def knowledge(strategy: Strategy[Any]) -> Known:
     """What the strategy claims of one step: the split that accounting reads, and each query's bound."""
+    found = {query.name: query for query in strategy.queries(reached(strategy, torch.zeros(PARAMETERS)))}
+    queries = [found[name]._replace(noise_multiplier=z) for name, z in strategy.multipliers().items()]
+    claimed = claimed_noise(queries, strategy.noise_multiplier)
     rest, canary, noise = [], [], []
-    queries = {query.name: query for query in strategy.queries(reached(strategy, torch.zeros(PARAMETERS)))}
-    charged = 1 + rounding(queries.values(), strategy.noise_multiplier)
-    for name, multiplier in strategy.multipliers().items():
-        query = queries[name]
+    for query in queries:
         vector = query.kind == "vector"
-        moved = _contribution(query) / strategy.batch_size
+        moved = contribution(query) / strategy.batch_size
         others = [0.0] * (PARAMETERS - 1) if vector else []
         # Opposed gradients, but counted alike.
         rest += [(strategy.batch_size - 1) * moved * (-1 if vector else 1), *others]
         canary += [moved, *others]
-        deviation = charged * multiplier * float(query.bound) / strategy.batch_size
-        noise += [deviation] * (1 + len(others))
+        noise += [claimed[query.name] / strategy.batch_size] * (1 + len(others))
     return Known(np.array(rest), np.array(canary), np.array(noise))
-
-
-def _contribution(query: Query) -> float:
-    """Of a gradient of norm K: w(K) K to a vector sum, w(K) to a scalar one."""
-    weight = float(bounded_weights(query, torch.tensor([K], dtype=torch.float64)))
-    return weight * K if query.kind == "vector" else weight
 
 
 def reached(strategy: Strategy[Any], params: Tensor) -> Any:
@@ -94,21 +95,17 @@ class OneStep(Harness):
     """Training on these gradients, always at the same step; what it releases is kept."""
 
     def __init__(self, strategy: Strategy[Any], gradients: Tensor, name: str) -> None:
+        super().__init__(strategy, gradients, name)
         self.released: list[Released] = []
-        module = nn.Sequential(nn.Linear(PARAMETERS, 1, bias=False))
-        super().__init__(
-            strategy, module, lambda outputs, _: outputs.sum(1), gradients, torch.zeros(len(gradients)), name
-        )
-        self.strategy = Intercepted(strategy, self._keep)
         self.state = reached(strategy, self.model.params)
 
-    def _keep(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
+    def _update(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
         self.released.append(released)
         return params, state
 
     def table(self, count: int) -> Numbers:
         """[count, values], the queries side by side."""
-        names = self.strategy.multipliers().keys()
+        names = self.wrapped.multipliers().keys()
         if any(row.keys() != names for row in self.released):
             raise AssertionError(f"expected every step to release {sorted(names)}, got {set(self.released[0])}")
         columns = [torch.stack([row[name] for row in self.released]) for name in names]
@@ -119,7 +116,7 @@ class OneStep(Harness):
 def draws(strategy: Strategy[Any], gradients: Tensor, name: str, count: int, copies: int = 1) -> Numbers:
     """[count, values]: all that `count` repetitions of the step release."""
     steps = OneStep(strategy, gradients, name)
-    with patched(training, clipped_sums=_cached(in_training("clipped_sums"), copies)):
+    with patch.object(training, "clipped_sums", _cached(in_training("clipped_sums"), copies)):
         for _ in range(count // copies):
             steps.advance()
     return steps.table(count)

@@ -25,21 +25,24 @@ raises a normal tail at z by a factor of exp(skewness z^3 / 6): less than 10 for
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from scipy.stats import norm
-from torch import Tensor, nn
+from torch import Tensor
 
-from dp_bench.privacy.query import Query, Released, bounded_weights
-from dp_bench.privacy.rounding import rounding
+from dp_bench.privacy.query import Query, Released
 from dp_bench.strategies import Strategy
-from dp_bench.testing.harness import Harness, Intercepted
+from dp_bench.testing.harness import Harness, K, claimed_noise, contribution
+from dp_bench.testing.results import Finding
+from dp_bench.testing.subjects import Subject
 
 NU, BATCH_SIZE = 1.0, 20
 EXAMPLES = 5 * BATCH_SIZE  # q = 1/5
-STEPS, RUNS = 4, 1000
-K = 1e6
+STEPS = 4
+ERROR = 2.5e-7  # correct code is refuted 10 times as often at most
+LIMIT = float(norm.isf(ERROR / 4))  # two means, two sides
 
 
 class Identity(NamedTuple):
@@ -50,25 +53,26 @@ class Identity(NamedTuple):
     z_absent: float
     z_present: float
 
-    def refuted(self, error: float) -> bool:
-        """Whether a mean is further from 1 than happens with probability `error` if the claim holds (two-sided)."""
-        limit = -norm.ppf(error / 4)  # two means, two sides
-        return not max(abs(self.z_absent), abs(self.z_present)) <= limit  # NaN refutes too
+    @property
+    def holds(self) -> bool:
+        return all(abs(z) <= LIMIT for z in (self.z_absent, self.z_present))  # not if one is NaN
+
+
+def check(subject: Subject, key: str, *, runs: int) -> Finding:
+    """Is the likelihood ratio of whole sub-sampled runs 1 in the mean, on both sides?"""
+    found = identity(subject.build(NU, BATCH_SIZE), f"{key}, identity, {subject.name}", runs)
+    return Finding(
+        "identity",
+        subject.name,
+        f"{found.absent:.4f} (z {found.z_absent:+.1f}) without, {found.present:.4f} (z {found.z_present:+.1f}) with",
+        found.absent,
+        f"1 (|z| <= {LIMIT:.1f})",
+        found.holds,
+    )
 
 
 class _Run(Harness):
     """A run whose steps also multiply up the likelihood ratio of each coordinate."""
-
-    def __init__(self, strategy: Strategy[Any], name: str) -> None:
-        width = 2 * EXAMPLES
-        module = nn.Sequential(nn.Linear(width, 1, bias=False))
-        inputs = K * torch.eye(EXAMPLES, width)
-        super().__init__(strategy, module, lambda outputs, _: outputs.sum(1), inputs, torch.zeros(EXAMPLES), name)
-        self.strategy = Intercepted(strategy, self._update)
-        self.wrapped = strategy
-        self._charged = 1 + rounding(strategy.queries(self.state), strategy.noise_multiplier)
-        self.ratios = torch.ones(width, dtype=torch.float64)
-        self._drawn = torch.zeros(width, dtype=torch.float64)
 
     def restart(self, name: str) -> None:
         super().restart(name)
@@ -81,33 +85,30 @@ class _Run(Harness):
         return members
 
     def _update(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
-        q = self.wrapped.batch_size / EXAMPLES
+        batch_size = self.wrapped.batch_size
+        q = batch_size / EXAMPLES
+        queries = self.wrapped.queries(state)
+        noise, shifts = claimed_noise(queries, self.wrapped.noise_multiplier), self.shifts(queries)
         exponent = torch.zeros(2 * EXAMPLES, dtype=torch.float64)
-        for query in self.wrapped.queries(state):
-            shift = self.shift(query)
-            exponent += shift * self._whitened(query, released[query.name]) - shift**2 / 2
+        for query in queries:
+            shift = shifts[query.name]
+            # Less what the other examples add to it; in a vector, a coordinate has one example or none.
+            whitened = released[query.name].double() * batch_size / noise[query.name]
+            if query.kind == "scalar":
+                whitened = whitened - (self._drawn.sum() - self._drawn) * shift
+            exponent += shift * whitened - shift**2 / 2
         self.ratios *= 1 - q + q * exponent.exp()
         return self.wrapped.update(state, params, released)
 
-    def _whitened(self, query: Query, released: Tensor) -> Tensor:
-        """The release without what the other examples add to it, over the claimed noise: one value per coordinate."""
-        total = released.double() * self.wrapped.batch_size / self._noise(query)
-        if query.kind == "vector":  # a coordinate has one example or none
-            return total
-        return total - (self._drawn.sum() - self._drawn) * self.shift(query)
-
-    def shift(self, query: Query) -> float:
-        """What a canary adds to the sum, over the claimed noise."""
-        weight = float(bounded_weights(query, torch.tensor([K], dtype=torch.float64)))
-        return weight * (K if query.kind == "vector" else 1) / self._noise(query)
-
-    def _noise(self, query: Query) -> float:
-        return self._charged * query.noise_multiplier * float(query.bound)
+    def shifts(self, queries: Sequence[Query]) -> dict[str, float]:
+        """What a canary adds to each sum, over the claimed noise."""
+        noise = claimed_noise(queries, self.wrapped.noise_multiplier)
+        return {query.name: contribution(query) / noise[query.name] for query in queries}
 
 
-def identity(strategy: Strategy[Any], name: str, runs: int = RUNS, steps: int = STEPS) -> Identity:
+def identity(strategy: Strategy[Any], name: str, runs: int, steps: int = STEPS) -> Identity:
     """The two means over `runs` runs of `steps` steps; `name` keys batches and noise."""
-    run = _Run(strategy, name)
+    run = _Run(strategy, K * torch.eye(EXAMPLES, 2 * EXAMPLES), name)
     means = torch.empty(2, runs, dtype=torch.float64)
     for i in range(runs):
         run.restart(f"{name}, run {i}")
@@ -122,8 +123,9 @@ def identity(strategy: Strategy[Any], name: str, runs: int = RUNS, steps: int = 
 def deviation(run: _Run, runs: int, steps: int) -> float:
     """Of the mean of p_1/p_0 over the coordinates without an example and over the runs, if the claim holds."""
     squares = {"vector": 0.0, "scalar": 0.0}
-    for query in run.wrapped.queries(run.wrapped.init(run.model.params)):
-        squares[query.kind] += run.shift(query) ** 2
+    queries = run.wrapped.queries(run.wrapped.init(run.model.params))
+    for query, shift in zip(queries, run.shifts(queries).values(), strict=True):
+        squares[query.kind] += shift**2
     q = run.wrapped.batch_size / EXAMPLES
     alone, shared = (
         (1 + q**2 * math.expm1(square)) ** steps - 1 for square in (sum(squares.values()), squares["scalar"])

@@ -13,7 +13,7 @@ is measured. The norms are read from the weights that `clipped_sums` asks a quer
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,38 +22,40 @@ from dp_bench.mechanism.clipping import FlatModel
 from dp_bench.privacy.query import Query
 from dp_bench.strategies import Strategy
 from dp_bench.testing.harness import in_training
-from dp_bench.testing.replay import Case
+from dp_bench.testing.replay import Case, cases
+from dp_bench.testing.results import Finding
 from dp_bench.testing.subjects import built
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 MICRO_BATCHES = {64: SIZES, 8: (3, 8, 9, 17)}  # and the sizes that are tried with each
 
 
-class Isolated(NamedTuple):
-    """Sizes of batches in which one example more changes others' norms, and how far that moves a sum, in bounds."""
+def check(name: str) -> Finding:
+    """Are the others' norms the same, to the bit, when one example more is in the batch?
 
-    sizes: list[int]
-    influence: float
-
-
-def isolation(case: Case) -> Isolated:
-    """Of the case's model, on examples of its kind."""
+    Of the model of this case, on examples of its kind.
+    """
+    case = cases()[name]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = FlatModel(case.build())
     inputs, targets = case.data(max(SIZES) + 1, torch.Generator().manual_seed(0))
     seen: dict[int, set[float]] = {}  # the norms that each example had
-    changed: dict[int, None] = {}
+    changed = set()  # sizes of batches in which one example more changes others' norms
     for micro_batch, sizes in MICRO_BATCHES.items():
         for members in _batches(sizes, len(inputs) - 1):
-            for i, norm in zip(
-                members, _norms(model, case, inputs[members], targets[members], micro_batch), strict=True
-            ):
+            norms = _norms(model, case, inputs[members], targets[members], micro_batch)
+            for i, norm in zip(members, norms, strict=True):
                 seen.setdefault(i, set()).add(norm)
                 if len(seen[i]) > 1:
-                    changed[len(members)] = None
-    largest = max((_jump(model, case, inputs[i], targets[i], seen[i]) for i in _worst(seen)), default=0.0)
-    return Isolated(sorted(changed), largest)
+                    changed.add(len(members))
+    # How far that moves a sum, in bounds: of the example whose norm changes most often.
+    worst = max(reversed(seen), key=lambda i: len(seen[i]))
+    influence = _jump(model, case, inputs[worst], targets[worst], seen[worst]) if changed else 0.0
+    words = f"no norm changes in batches of 1 to {max(SIZES)}, at any place"
+    if changed:
+        words = f"norms change in batches of {', '.join(map(str, sorted(changed)))}: moves {influence:.1f}"
+    return Finding("isolation", name, words, influence, "no norm changes", holds=not changed)
 
 
 def _batches(sizes: Sequence[int], another: int) -> Iterator[list[int]]:
@@ -63,12 +65,6 @@ def _batches(sizes: Sequence[int], another: int) -> Iterator[list[int]]:
         yield [another, *others]
         yield [*others[: size // 2], another, *others[size // 2 :]]
         yield [0] * size  # copies
-
-
-def _worst(seen: dict[int, set[float]]) -> list[int]:
-    """The example whose norm changes most often, if any does."""
-    changing = [i for i, norms in seen.items() if len(norms) > 1]
-    return sorted(changing, key=lambda i: len(seen[i]))[-1:]
 
 
 def _norms(model: FlatModel, case: Case, x: Tensor, y: Tensor, micro_batch: int) -> list[float]:

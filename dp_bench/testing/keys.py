@@ -13,6 +13,7 @@ from dp_bench.data import Source
 from dp_bench.data.tensors import Dataset
 from dp_bench.experiment.config import DatasetConfig, GridConfig, ModelConfig, PrivacyConfig, TrainConfig
 from dp_bench.experiment.spec import Machine, RunSpec
+from dp_bench.testing.results import Finding
 from dp_bench.training import trainer as training
 
 _WORDS, _ROWS = 1, 8
@@ -25,32 +26,22 @@ SOURCES = {
 }
 
 
-def shared_streams(name: str) -> list[str]:
-    """What other training sets share with the first of SOURCES under one run's name: batches, noise, or nothing.
+def check(key: str) -> Finding:
+    """Do other data get other batches and other noise?
 
-    Through the `Training` of a run: whatever it keys its generators by. `name` is the run's profile.
+    Through the `Training` of a run: whatever it keys its generators by. `key` is the run's profile.
     """
-    first, *others = ((label, _first_draws(_spec(name, source))) for label, source in SOURCES.items())
-    found = []
-    for label, draws in others:
-        same = [kind for kind, drawn in draws.items() if torch.equal(drawn, first[1][kind])]
-        found += [f"{label}: the same {' and '.join(same)}"] if same else []
-    return found
-
-
-def shared_secrets(name: str) -> list[str]:
-    """What two runs of one spec share with seed=secure, and what is wrong with their keys."""
-    runs = [_training(replace(_spec(name, _FIRST), seeding="secure")) for _ in range(2)]
-    named = _training(_spec(name, _FIRST))
-    same = [kind for kind, drawn in _draws(runs[0]).items() if torch.equal(drawn, _draws(runs[1])[kind])]
-    found = [f"two secure runs: the same {' and '.join(same)}"] if same else []
-    if len({run.key for run in (*runs, named)}) < 3 or any(len(run.key) < _HEX_DIGITS for run in runs):
-        found.append("a secure run's key: not 256 bits of its own")
-    return found
-
-
-def _first_draws(spec: RunSpec) -> dict[str, torch.Tensor]:
-    return _draws(_training(spec))
+    first, *others = (_training(_spec(key, source)) for source in SOURCES.values())
+    secure, again = (_training(replace(_spec(key, _FIRST), seeding="secure")) for _ in range(2))
+    keys = {run.key for run in (secure, again, first)}
+    drawn = _draws(first)
+    shared = [_shared(label, drawn, _draws(other)) for label, other in zip([*SOURCES][1:], others, strict=True)]
+    shared.append(_shared("two secure runs", _draws(secure), _draws(again)))
+    if len(keys) < 3 or any(len(run.key) < _HEX_DIGITS for run in (secure, again)):
+        shared.append("a secure run's key: not 256 bits of its own")
+    found = list(filter(None, shared))
+    words = "; ".join(found) or f"those of {len(SOURCES)} training sets and of two secure runs differ"
+    return Finding("keys", "batches and noise", words, float(len(found)), "all differ", holds=not found)
 
 
 def _training(spec: RunSpec) -> training.Training:
@@ -60,14 +51,14 @@ def _training(spec: RunSpec) -> training.Training:
 
 
 def _draws(run: training.Training) -> dict[str, torch.Tensor]:
-    """The first numbers of its generators, which stay where they are."""
-    found = {}
-    for kind in ("batches", "noise"):
-        generator = getattr(run, kind)
-        start = generator.state()
-        found[kind] = generator.uniform(16, torch.float64)
-        generator.restore(start)
-    return found
+    """The first numbers of its generators."""
+    return {kind: getattr(run, kind).uniform(16, torch.float64) for kind in ("batches", "noise")}
+
+
+def _shared(label: str, one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> str:
+    """What both have drawn, in words; "" for nothing."""
+    same = [kind for kind, drawn in one.items() if torch.equal(drawn, other[kind])]
+    return f"{label}: the same {' and '.join(same)}" if same else ""
 
 
 def _spec(name: str, source: Source) -> RunSpec:

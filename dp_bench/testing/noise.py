@@ -9,22 +9,23 @@ Fourier transform finds it at all shifts together, for the numbers and for their
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.stats import chi2, norm
-from torch import Tensor, nn
+from torch import Tensor
 
-from dp_bench.privacy.query import Query, Released
-from dp_bench.privacy.rounding import rounding
+from dp_bench.privacy.query import Released
 from dp_bench.strategies import Strategy
-from dp_bench.testing.harness import Harness, Intercepted
+from dp_bench.testing.harness import Harness, claimed_noise
+from dp_bench.testing.results import Finding
 from dp_bench.testing.statistics import Numbers
+from dp_bench.testing.subjects import Subject
 
 NARROW, WIDE = 16, 50_001  # parameters: for the scales, and for repetitions
 STEPS, STEPS_OF_A_SCALAR, WIDE_STEPS = 500, 4000, 6
+ERROR = 5e-7  # correct code is refuted so often at most
 
 
 class Scale(NamedTuple):
@@ -35,55 +36,45 @@ class Scale(NamedTuple):
     high: float
 
 
-class Measured(NamedTuple):
-    """`correlation`: the largest of the noise with itself, shifted by any number of numbers; at most `limit`."""
-
-    scales: dict[str, Scale]
-    correlation: float
-    limit: float
-
-    @property
-    def holds(self) -> bool:
-        return self.correlation <= self.limit and all(s.low <= s.ratio <= s.high for s in self.scales.values())
-
-
 class _Noise(Harness):
     """Training on one example, always at the same step; the noise of each is kept, over its claimed scale."""
 
     def __init__(self, strategy: Strategy[Any], width: int, name: str) -> None:
-        module = nn.Sequential(nn.Linear(width, 1, bias=False))
-        super().__init__(strategy, module, lambda o, _: o.sum(1), torch.zeros(1, width), torch.zeros(1), name)
-        self.strategy = Intercepted(strategy, self._keep)
+        super().__init__(strategy, torch.zeros(1, width), name)
         self.noises: dict[str, list[Tensor]] = {query.name: [] for query in strategy.queries(self.state)}
-        self._exact: dict[str, Tensor] = {}
 
-    def _sums(self, queries: Sequence[Query], noise_multiplier: float | None = None) -> dict[str, Tensor]:
-        self._exact = super()._sums(queries, noise_multiplier)
-        return self._exact
-
-    def _keep(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
-        queries = self.strategy.queries(state)
-        charged = 1 + rounding(queries, self.strategy.noise_multiplier)
-        for query in queries:
-            noise = released[query.name].double() * self.spec.train.batch_size - self._exact[query.name].double()
-            claimed = charged * query.noise_multiplier * float(query.bound)
-            self.noises[query.name].append(noise.reshape(-1) / claimed)
+    def _update(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
+        for name, claimed in claimed_noise(self.wrapped.queries(state), self.wrapped.noise_multiplier).items():
+            noise = released[name].double() * self.spec.train.batch_size - self.exact[name].double()
+            self.noises[name].append(noise.reshape(-1) / claimed)
         return params, state
 
 
-def measured(strategy: Strategy[Any], name: str, error: float) -> Measured:
-    """Of this strategy's noise; correct noise is refuted with probability `error` at most."""
-    narrow, wide = (_Noise(strategy, width, f"{name}, {width} parameters") for width in (NARROW, WIDE))
+def check(subject: Subject, key: str) -> Finding:
+    """Has each query's noise the scale that is claimed, and does no number of it come again?"""
+    strategy = subject.build(1.0, 20)
+    narrow, wide = (
+        _Noise(strategy, width, f"{key}, noise, {subject.name}, {width} parameters") for width in (NARROW, WIDE)
+    )
     queries = strategy.queries(narrow.state)
     for _ in range(STEPS_OF_A_SCALAR if any(q.kind == "scalar" for q in queries) else STEPS):
         narrow.advance()
     for _ in range(WIDE_STEPS):
         wide.advance()
-    share = error / 2 / len(queries)
+    share = ERROR / 2 / len(queries)
     scales = {query: scale(torch.cat(noises).numpy(), share) for query, noises in narrow.noises.items()}
     vectors = [wide.noises[q.name] for q in queries if q.kind == "vector"]
     drawn = torch.cat([part for step in zip(*vectors, strict=True) for part in step]).numpy()
-    return Measured(scales, *repetition(drawn, error / 2))
+    correlation, limit = repetition(drawn, ERROR / 2)
+    ratios = ", ".join(f"{name} {scale.ratio:.3f}" for name, scale in scales.items())
+    return Finding(
+        "noise",
+        subject.name,
+        f"scale {ratios}; correlation at any lag {correlation:.4f}",
+        min(scale.ratio for scale in scales.values()),
+        "scale " + ", ".join(f"{s.low:.3f} to {s.high:.3f}" for s in scales.values()) + f"; <= {limit:.4f}",
+        holds=correlation <= limit and all(s.low <= s.ratio <= s.high for s in scales.values()),
+    )
 
 
 def scale(noise: Numbers, error: float) -> Scale:

@@ -4,23 +4,28 @@ Each is a context manager that changes what `Training.advance` calls for as long
 not know about any of them. A check that misses one of these would also miss it in a new strategy or engine.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
-from dp_bench.experiment.spec import RunSpec
 from dp_bench.mechanism import noise, sampling
+from dp_bench.mechanism.clipping import sums
+from dp_bench.mechanism.clipping.flat import FlatModel, flattened
+from dp_bench.mechanism.clipping.gradients import Losses, batched_gradients
+from dp_bench.mechanism.clipping.parts import Materialised, OuterProduct, Part
 from dp_bench.mechanism.rng import Rng, rng
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, bounded_weights
 from dp_bench.strategies import Strategy
-from dp_bench.testing.harness import patched
 from dp_bench.training import trainer as training
 
-Plant = Callable[[Strategy[Any]], AbstractContextManager[None]]
+Planted = AbstractContextManager[object]
+Plant = Callable[[Strategy[Any]], Planted]
 Sums = Mapping[str, Tensor]
 
 
@@ -34,23 +39,15 @@ def _released_with(multipliers: Mapping[str, float]) -> Callable[..., Released]:
     return planted
 
 
-@contextmanager
-def gradient_multiplier_on_direction(strategy: Strategy[Any]) -> Iterator[None]:
+def gradient_multiplier_on_direction(strategy: Strategy[Any]) -> Planted:
     """Online's Algorithm 1 as printed: nu_g, not nu_q, on its second query. True mu: 1.40 times the claim."""
-    with patched(training, release=_released_with({"direction": strategy.multipliers()["gradient"]})):
-        yield
+    return patch.multiple(training, release=_released_with({"direction": strategy.multipliers()["gradient"]}))
 
 
-@contextmanager
-def noise_of_the_first_threshold(strategy: Strategy[Any]) -> Iterator[None]:
+def noise_of_the_first_threshold(strategy: Strategy[Any]) -> Planted:
     """Noise nu_g C_0 on a sum whose bound has become C_t = 2 C_0. True mu: 1.45 to 1.99 times the claim."""
     first = strategy.queries(strategy.init(torch.zeros(3)))
-
-    def planted(exact: Sums, queries: Sequence[Query], *more: Any, **options: Any) -> Released:
-        return noise.release(exact, first, *more, **options)
-
-    with patched(training, release=planted):
-        yield
+    return patch.multiple(training, release=lambda exact, queries, *more, **o: noise.release(exact, first, *more, **o))
 
 
 @contextmanager
@@ -65,19 +62,16 @@ def divided_by_the_drawn_size(strategy: Strategy[Any]) -> Iterator[None]:
     def planted(exact: Sums, queries: Sequence[Query], batch_size: int, *more: Any, **options: Any) -> Released:
         return noise.release(exact, queries, len(drawn[0]), *more, **options)
 
-    with patched(training.Training, _draw=remembering_draw), patched(training, release=planted):
+    with patch.object(training.Training, "_draw", remembering_draw), patch.multiple(training, release=planted):
         yield
 
 
-@contextmanager
-def whole_budget_on_the_gradient(strategy: Strategy[Any]) -> Iterator[None]:
+def whole_budget_on_the_gradient(strategy: Strategy[Any]) -> Planted:
     """nu on the gradient and the second query on top of it. True mu: 1.22 to 1.28 times the claim."""
-    with patched(training, release=_released_with({"gradient": strategy.noise_multiplier})):
-        yield
+    return patch.multiple(training, release=_released_with({"gradient": strategy.noise_multiplier}))
 
 
-@contextmanager
-def one_noise_vector(strategy: Strategy[Any]) -> Iterator[None]:
+def one_noise_vector(strategy: Strategy[Any]) -> Planted:
     """The same normal numbers for both queries: a difference of the two has no noise at all."""
 
     def planted(
@@ -89,54 +83,36 @@ def one_noise_vector(strategy: Strategy[Any]) -> Iterator[None]:
             released |= noise.release(exact, [query], batch_size, rng, *more, **options)
         return released
 
-    with patched(training, release=planted):
-        yield
+    return patch.multiple(training, release=planted)
 
 
-@contextmanager
-def noise_times_0_7(strategy: Strategy[Any]) -> Iterator[None]:
+def noise_times_0_7(strategy: Strategy[Any]) -> Planted:
     """Every query gets 0.7 times the noise that is claimed. True mu: 1.43 times the claim."""
-    with patched(training, release=_released_with({n: 0.7 * z for n, z in strategy.multipliers().items()})):
-        yield
+    return patch.multiple(training, release=_released_with({n: 0.7 * z for n, z in strategy.multipliers().items()}))
 
 
-@contextmanager
-def doubled_release(strategy: Strategy[Any]) -> Iterator[None]:
+def doubled_release(strategy: Strategy[Any]) -> Planted:
     """Every sum is released twice with fresh noise, of which the mean is kept. True mu: sqrt(2) times the claim."""
 
     def planted(*arguments: Any, **options: Any) -> Released:
         once, again = (noise.release(*arguments, **options) for _ in range(2))
         return {name: (value + again[name]) / 2 for name, value in once.items()}
 
-    with patched(training, release=planted):
-        yield
+    return patch.multiple(training, release=planted)
 
 
-@contextmanager
-def key_without_the_data(strategy: Strategy[Any]) -> Iterator[None]:
+def key_without_the_data(strategy: Strategy[Any]) -> Planted:
     """Batches and noise are keyed by the run's name only: two training sets of one name get the same noise."""
-
-    def planted(spec: RunSpec) -> str:
-        return str(spec.folder)
-
-    with patched(training, noise_key=planted):
-        yield
+    return patch.multiple(training, noise_key=lambda spec: str(spec.folder))
 
 
-@contextmanager
-def drawn_twice_as_often(strategy: Strategy[Any]) -> Iterator[None]:
+def drawn_twice_as_often(strategy: Strategy[Any]) -> Planted:
     """Examples enter a batch with twice the probability that is accounted for."""
     poisson = sampling.poisson
-
-    def planted(dataset_size: int, rate: float, rng: Rng) -> Tensor:
-        return poisson(dataset_size, 2 * rate, rng)
-
-    with patched(sampling, poisson=planted):
-        yield
+    return patch.multiple(sampling, poisson=lambda dataset_size, rate, rng: poisson(dataset_size, 2 * rate, rng))
 
 
-@contextmanager
-def no_noise_for_an_empty_batch(strategy: Strategy[Any]) -> Iterator[None]:
+def no_noise_for_an_empty_batch(strategy: Strategy[Any]) -> Planted:
     """A step without examples is skipped: that the sample is empty is released without noise."""
 
     def planted(exact: Sums, queries: Sequence[Query], batch_size: int, *more: Any, **options: Any) -> Released:
@@ -144,8 +120,7 @@ def no_noise_for_an_empty_batch(strategy: Strategy[Any]) -> Iterator[None]:
             return {q.name: exact[q.name] / batch_size for q in queries}
         return noise.release(exact, queries, batch_size, *more, **options)
 
-    with patched(training, release=planted):
-        yield
+    return patch.multiple(training, release=planted)
 
 
 @contextmanager
@@ -163,27 +138,19 @@ def momentum_of_exact_sums(strategy: Strategy[Any]) -> Iterator[None]:
     def planted(self: Any, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
         return update(self, state, params, released)[0], update(self, state, params, exact_means[0])[1]
 
-    with patched(training, release=remembering), patched(kind, update=planted):
+    with patch.multiple(training, release=remembering), patch.multiple(kind, update=planted):
         yield
 
 
-@contextmanager
-def count_noise_times_0_9(strategy: Strategy[Any]) -> Iterator[None]:
+def count_noise_times_0_9(strategy: Strategy[Any]) -> Planted:
     """A scalar query gets 0.9 times the noise that is claimed."""
     scalars = [q.name for q in strategy.queries(strategy.init(torch.zeros(3))) if q.kind == "scalar"]
-    with patched(training, release=_released_with({n: 0.9 * strategy.multipliers()[n] for n in scalars})):
-        yield
+    return patch.multiple(training, release=_released_with({n: 0.9 * strategy.multipliers()[n] for n in scalars}))
 
 
-@contextmanager
-def noise_that_repeats(strategy: Strategy[Any]) -> Iterator[None]:
+def noise_that_repeats(strategy: Strategy[Any]) -> Planted:
     """The generators begin again after 65,536 numbers: a difference of two releases has no noise in places."""
-
-    def planted(*arguments: Any) -> Rng:
-        return _Repeating(rng(*arguments))
-
-    with patched(training, rng=planted):
-        yield
+    return patch.multiple(training, rng=lambda *arguments: _Repeating(rng(*arguments)))
 
 
 class _Repeating:
@@ -203,15 +170,75 @@ class _Repeating:
             size, self._drawn = size - chunk, self._drawn + chunk
         return torch.cat(chunks)
 
-    def state(self) -> Any:
-        return self._source.state()
 
-    def restore(self, state: Any) -> None:
-        self._source.restore(state)
-
-
-@contextmanager
-def constant_secure_key(strategy: Strategy[Any]) -> Iterator[None]:
+def constant_secure_key(strategy: Strategy[Any]) -> Planted:
     """With seed=secure every run has the same key, which anyone can read in the code."""
-    with patched(training, secrets=SimpleNamespace(token_hex=lambda size: "0" * 2 * size)):
-        yield
+    return patch.multiple(training, secrets=SimpleNamespace(token_hex=lambda size: "0" * 2 * size))
+
+
+# Bugs in what is summed, before any noise.
+
+
+def infinite_gradient_times_zero(strategy: Strategy[Any]) -> Planted:
+    """The weight of an infinite gradient is C/inf = 0, and 0 * inf is NaN, in every sum that it is in."""
+    return patch.multiple(sums, _drop_non_finite=lambda parts, norms: None)
+
+
+def infinite_gradient_unclipped(strategy: Strategy[Any]) -> Planted:
+    """The weight of an infinite gradient is 1, as if C/n had been compared the wrong way round."""
+
+    def planted(query: Query, norms: Tensor) -> Tensor:
+        return bounded_weights(query, norms).where(norms.isfinite(), 1.0)
+
+    return patch.multiple(sums, _drop_non_finite=lambda parts, norms: None, bounded_weights=planted)
+
+
+def single_precision_sums(strategy: Strategy[Any]) -> Planted:
+    """Weighted gradients are added to one single-precision sum as they come: rounding escapes the bound."""
+    return patch.multiple(training, clipped_sums=_sums_in_single_precision)
+
+
+def _sums_in_single_precision(
+    model: FlatModel,
+    losses: Losses,
+    inputs: Tensor,
+    targets: Tensor,
+    queries: Sequence[Query],
+    micro_batch: int,
+    examples: int | None = None,
+    **options: Any,
+) -> dict[str, Tensor]:
+    totals = {q.name: torch.zeros(model.params.numel() if q.kind == "vector" else 1) for q in queries}
+    inputs, targets = inputs[:examples], targets[:examples]
+    for x, y in zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True):
+        parts = batched_gradients(model, losses, x, y)
+        norms = functools.reduce(torch.add, [part.squared_norms() for _, part in parts]).sqrt()
+        for query in queries:
+            weights, total = bounded_weights(query, norms)[None].float(), totals[query.name]
+            if query.kind == "scalar":
+                total += weights.sum()
+                continue
+            for where, part in parts:
+                total[None, where].addmm_(weights, _per_example(part))
+    return {q.name: totals[q.name] if q.kind == "vector" else totals[q.name][0] for q in queries}
+
+
+def _per_example(part: Part) -> Tensor:
+    if isinstance(part, OuterProduct):
+        return flattened(part.outer[:, :, None] * part.inner[:, None])
+    assert isinstance(part, Materialised)
+    return torch.cat(part.gradients, dim=1)
+
+
+def passes_untried(strategy: Strategy[Any]) -> Planted:
+    """Every model is computed in passes of multiples of 8 rows, which isolate examples in most models only."""
+    return patch.multiple(sums, passes=lambda *_: batched_gradients)
+
+
+def passes_without_padding(strategy: Strategy[Any]) -> Planted:
+    """Passes of few rows are rounded otherwise: one example more changes the others' norms."""
+
+    def unpadded(model: FlatModel, losses: Losses, x: Tensor, y: Tensor, rows: int) -> Any:
+        return batched_gradients(model, losses, x[:rows], y[:rows], multiple=1)
+
+    return patch.multiple(sums, passes=lambda *_: unpadded)

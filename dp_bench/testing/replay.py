@@ -15,7 +15,7 @@ The coupling. The sampler draws gaps between members, so that an example inserte
 after it: equal keys would compare batches that differ by many examples. That is not a leak, only a useless pairing of
 two equally likely batches. Here the others are drawn by the real sampler on the smaller data set in both worlds, and
 the canary joins every batch, wherever it stands. At the end of the data set the real sampler does this by itself, which
-`sampler_is_coupled` checks: the same uniforms, at the same rate, draw the same others.
+`check_sampler` checks: the same uniforms, at the same rate, draw the same others.
 """
 
 import functools
@@ -34,10 +34,11 @@ from dp_bench.privacy.rounding import rounding, summation
 from dp_bench.strategies import Strategy
 from dp_bench.tasks import TASKS
 from dp_bench.testing.cases import same
-from dp_bench.testing.harness import Harness, Intercepted, Losses, linear_losses
+from dp_bench.testing.harness import Harness, Losses, linear, linear_losses
+from dp_bench.testing.results import Finding
+from dp_bench.testing.subjects import Subject
 
-CANARIES = {"like the others": 1.0, "10,000 times as large": 1e4, "infinite": math.inf, "NaN": math.nan}
-POSITIONS = {"start": 0.0, "middle": 0.5, "end": 1.0}
+CANARIES = (1.0, 1e4, math.inf, math.nan)  # times as large as the others
 
 
 class Case(NamedTuple):
@@ -78,16 +79,13 @@ def _odd() -> nn.Module:
     return nn.Sequential(nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 3))
 
 
-def _small() -> nn.Module:
-    return nn.Sequential(nn.Linear(4, 1, bias=False))
-
-
 @functools.cache
 def cases() -> dict[str, Case]:
     """By name. The last ones are batches of so many examples that one more is summed in another precision."""
     cnn, autoencoder = TASKS["mnist"].recipe(), TASKS["fashion_mnist"].recipe()
     bag_of_words = TASKS["ag_news"].recipe({"words": 5})
-    texts, small = (bag_of_words.build, bag_of_words.losses, _texts), (_small, linear_losses, _rows)
+    texts = bag_of_words.build, bag_of_words.losses, _texts
+    small = functools.partial(linear, 4), linear_losses, _rows
     found = {
         "bag of words": Case(*texts, examples=64, batch_size=16, steps=3),
         "CNN": Case(cnn.build, cnn.losses, _images, examples=24, batch_size=8, steps=2),
@@ -124,13 +122,38 @@ class Step(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """`influence`: how far all sums moved together at most, in units of 1/nu, and how far they may; `flow`: where
-    control flow differs."""
+    """How two neighbours differed."""
 
-    influence: float
-    allowed: float
-    flow: str | None
+    influence: float  # how far all sums moved together at most, in units of 1/nu
+    allowed: float  # and how far they may
+    flow: str | None  # where control flow differs
     state: str | None  # after which step parameters or state differ
+
+
+def check(subject: Subject, case: str, key: str, *, everywhere: bool = True) -> Finding:
+    """Do all sums of two neighbouring data sets differ by their joint bound at most, and nothing else at all?
+
+    Examples of every size in the middle of the data set, or (`everywhere`) also at its start and end.
+    """
+    chosen = cases()[case]
+    strategy = subject.build(1.0, chosen.batch_size)
+    found = [
+        replay(strategy, chosen, scale, position, f"{key}, replay, {subject.name}, {case}")
+        for scale in CANARIES
+        for position in ((0.0, 0.5, 1.0) if everywhere else (0.5,))
+    ]
+    influence, allowed = max(one.influence for one in found), min(one.allowed for one in found)
+    flow = next((one.flow for one in found if one.flow), None)
+    state = next((one.state for one in found if one.state), None)
+    equal = f"control flow {'differs' if flow else 'equal'}, state {f'differs {state}' if state else 'equal'}"
+    return Finding(
+        "replay",
+        f"{subject.name}, {case}",
+        f"moves {influence:.7f}, {equal}",
+        influence,
+        f"moves <= {allowed:.4f}, equal",
+        holds=influence <= allowed and flow is None and state is None,
+    )
 
 
 class _World(Harness):
@@ -140,13 +163,11 @@ class _World(Harness):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             module = case.build()
-        super().__init__(strategy, module, case.losses, *data, name, case.micro_batch)
-        self.strategy = Intercepted(strategy, self._record)
-        self.wrapped = strategy
+        inputs, targets = data
+        super().__init__(strategy, inputs, name, targets, module, case.losses, case.micro_batch)
         self.steps: list[Step] = []
         self.played: Sequence[Step] = ()
         self.inserted: int | None = None  # where the canary stands, if it is here
-        self._last: dict[str, Tensor] = {}
 
     def _draw(self) -> Tensor:
         if self.inserted is None:
@@ -158,20 +179,16 @@ class _World(Harness):
         members = members + (members >= self.inserted)
         return torch.cat([members, members.new_tensor([self.inserted])]).sort().values
 
-    def _sums(self, queries: Sequence[Query], noise_multiplier: float | None = None) -> dict[str, Tensor]:
-        self._last = super()._sums(queries, noise_multiplier)
-        return self._last
-
-    def _record(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
+    def _update(self, state: Any, params: Tensor, released: Released) -> tuple[Tensor, Any]:
         queries = self.wrapped.queries(state)
         flow = (
             [(q.name, q.kind, float(q.bound), q.noise_multiplier) for q in queries],
-            {name: value.shape for name, value in self._last.items()},
+            {name: value.shape for name, value in self.exact.items()},
             {name: (value.shape, value.dtype) for name, value in released.items()},
             self.batches.state(),
             self.noise.state(),
         )
-        self.steps.append(Step(queries, {n: v.clone() for n, v in self._last.items()}, released, flow))
+        self.steps.append(Step(queries, {n: v.clone() for n, v in self.exact.items()}, released, flow))
         played = self.played[len(self.steps) - 1].released if self.played else released
         return self.wrapped.update(state, params, played)
 
@@ -190,18 +207,13 @@ def replay(strategy: Strategy[Any], case: Case, canary: float, position: float, 
         without.advance()
         joined.played = without.steps
         joined.advance()
-        if differs is None and not _equal(without, joined):
+        if differs is None and not same(*((world.model.params, *world.state) for world in (without, joined))):
             differs = f"after step {step}"
     pairs = list(zip(without.steps, joined.steps, strict=True))
     flows = [f"step {i}: {a.flow} without, {b.flow} with it" for i, (a, b) in enumerate(pairs) if a.flow != b.flow]
     nu = strategy.noise_multiplier
     allowed = 1 + rounding(pairs[0][0].queries, nu)
     return Replayed(max(_moved(a, b, nu) for a, b in pairs), allowed, flows[0] if flows else None, differs)
-
-
-def _equal(*worlds: _World) -> bool:
-    """Whether both have the same parameters and state, bit for bit."""
-    return same(*((world.model.params, *world.state) for world in worlds))
 
 
 def _moved(without: Step, joined: Step, nu: float) -> float:
@@ -216,12 +228,16 @@ def _moved(without: Step, joined: Step, nu: float) -> float:
     return moved if math.isfinite(moved) and all(v.isfinite().all() for v in joined.sums.values()) else math.inf
 
 
-def sampler_is_coupled(name: str) -> bool:
-    """Whether one example more at the end, under the same key and rate, leaves all others' membership as it is."""
-    examples, rate = 1000, 0.05
+def check_sampler(key: str) -> Finding:
+    """Is the coupling the sampler's own, for an example at the end?
+
+    Under the same key and rate, one example more there leaves all others' membership as it is.
+    """
+    examples, rate, same_others = 1000, 0.05, True
     for i in range(200):
-        key = f"{name}, batch {i}"
-        smaller, larger = (sampling.poisson(n, rate, rng(key, "batches")) for n in (examples, examples + 1))
-        if not torch.equal(smaller, larger[larger < examples]):
-            return False
-    return True
+        name = f"{key}, sampler, batch {i}"
+        smaller, larger = (sampling.poisson(n, rate, rng(name, "batches")) for n in (examples, examples + 1))
+        same_others &= torch.equal(smaller, larger[larger < examples])
+    words = "the same others are drawn" if same_others else "other examples are drawn"
+    subject = "the sampler, one example more"
+    return Finding("replay", subject, words, float(same_others), "the same others", same_others)

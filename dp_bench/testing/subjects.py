@@ -41,7 +41,7 @@ def subjects(strategy: str | None = None) -> list[Subject]:
     private = [name for name, kind in STRATEGIES.loadable().items() if kind.private]
     if strategy is not None and strategy not in private:
         raise unknown("--strategy", strategy, private, "leave it out for all")
-    return [subject for name in private if strategy in (None, name) for subject in _SPLITS.get(name, _as_it_is)(name)]
+    return [subject for name in private if strategy in (None, name) for subject in _with_splits(name)]
 
 
 def built(name: str, nu: float, batch_size: int, **hyperparameters: Any) -> Strategy[Any]:
@@ -52,26 +52,11 @@ def built(name: str, nu: float, batch_size: int, **hyperparameters: Any) -> Stra
     return kind(noise_multiplier=nu, batch_size=batch_size, **required | hyperparameters)
 
 
-def _as_it_is(name: str) -> list[Subject]:
-    return [Subject(name, partial(built, name))]
-
-
-def _online(name: str) -> list[Subject]:
-    even = partial(built, name, gradient_share=math.sqrt(2))
-    return [Subject(name, partial(built, name)), Subject(f"{name}, even split", even)]
-
-
-def _fixed_quantile(name: str) -> list[Subject]:
-    return [Subject(name, lambda nu, batch: built(name, nu, batch, count_noise=0.63 * nu / batch))]
-
-
-def _dc_sgd(name: str) -> list[Subject]:
-    return [Subject(name, partial(built, name, gradient_share=math.sqrt(2)))]
-
-
-_SPLITS: dict[str, Callable[[str], list[Subject]]] = {
-    "online": _online,
-    "fixed_quantile": _fixed_quantile,
-    "dc_sgd_e": _dc_sgd,
-    "dc_sgd_p": _dc_sgd,
-}
+def _with_splits(name: str) -> list[Subject]:
+    """One strategy with the splits that are audited."""
+    plain, even = Subject(name, partial(built, name)), partial(built, name, gradient_share=math.sqrt(2))
+    if name == "fixed_quantile":
+        return [Subject(name, lambda nu, batch: built(name, nu, batch, count_noise=0.63 * nu / batch))]
+    if name in ("dc_sgd_e", "dc_sgd_p"):
+        return [Subject(name, even)]
+    return [plain, Subject(f"{name}, even split", even)] if name == "online" else [plain]
