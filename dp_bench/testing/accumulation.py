@@ -15,7 +15,6 @@ Online's two. Its second query weights an example by 0 or to norm 1; examples th
 coordinate then point along another one, in turn forwards and backwards.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from dp_bench.mechanism.clipping import FlatModel
 from dp_bench.privacy.rounding import ROUNDING, summation
 from dp_bench.strategies import Strategy
-from dp_bench.testing.harness import in_training, linear_losses
+from dp_bench.testing.harness import linear_losses, moved
 from dp_bench.testing.results import Finding
 from dp_bench.testing.subjects import built
 
@@ -123,15 +122,9 @@ def gradients(attack: Attack, norm: float) -> Tensor:
 def influence(layer: Layer, strategy: Strategy[Any], attack: Attack, norm: float, micro_batch: int) -> float:
     """How far the canary moves a sum of `clipped_sums`, in units of its query's bound: the largest over queries."""
     model = FlatModel(nn.Sequential(layer.build()))
-    queries = strategy.queries(strategy.init(model.params))
     rows = gradients(attack, norm)
-    worlds = []
-    for examples in (rows, torch.cat([rows[: attack.canary], rows[attack.canary + 1 :]])):
-        inputs, targets = layer.examples(examples)
-        sums = in_training("clipped_sums")(model, linear_losses, inputs, targets, queries, micro_batch)
-        worlds.append({name: value.double() for name, value in sums.items()})
-    ratios = [float((worlds[0][q.name] - worlds[1][q.name]).norm() / q.bound) for q in queries]
-    return max(ratio if math.isfinite(ratio) else math.inf for ratio in ratios)
+    without = torch.cat([rows[: attack.canary], rows[attack.canary + 1 :]])
+    return moved(model, linear_losses, strategy, micro_batch, layer.examples(rows), layer.examples(without))
 
 
 def check(layer: str, sizes: Sequence[int], micro_batches: Sequence[int]) -> Finding:

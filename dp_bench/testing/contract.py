@@ -66,7 +66,7 @@ def built(strategy: StrategyClass, chosen: dict[str, Any], **calibrated: Any) ->
     for name in required:
         _expect(
             name in (*chosen, *CALIBRATED, *ranges(strategy)),
-            f"{_name(strategy)}: {name} has no default: pass it, as in check_strategy({_name(strategy)}, {name}=1)",
+            f"{strategy.__name__}: {name} has no default: pass it, as in check_strategy({strategy.__name__}, {name}=1)",
         )
     examples = {name: ranges(strategy)[name].example() for name in required if name in ranges(strategy)}
     return strategy(**{"noise_multiplier": _NU, "batch_size": _BATCH_SIZE} | examples | chosen | calibrated)
@@ -74,7 +74,7 @@ def built(strategy: StrategyClass, chosen: dict[str, Any], **calibrated: Any) ->
 
 def is_described(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     """A frozen dataclass whose hyperparameters declare their values; what it sweeps has an axis."""
-    name = _name(strategy)
+    name = strategy.__name__
     how = vars(strategy).get("__dataclass_params__")
     _expect(how is not None and how.frozen, f"{name}: expected @dataclass(frozen=True, kw_only=True)")
     fields = [f.name for f in dataclasses.fields(strategy) if f.name not in CALIBRATED]
@@ -101,46 +101,49 @@ def ranges_are_kept(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     """What lies outside a declared range is refused, in one line that names the key."""
     for field, valid in ranges(strategy).items():
         for value in valid.outside():
+            told = ""
             try:
                 built(strategy, chosen | {field: value})
             except UserError as refusal:
                 told = str(refusal)
-                _expect(
-                    f"strategy.{field}" in told and "\n" not in told,
-                    f"{_name(strategy)}: expected a refusal of {field}={value!r} in one line that names "
-                    f"strategy.{field}, got {told!r}",
-                )
-            else:
-                raise AssertionError(
-                    f"{_name(strategy)}: expected {field}={value!r} to be refused, as it declares {valid.words}; "
-                    "does its __post_init__ call super().__post_init__()?"
-                )
+            _expect(
+                told,
+                f"{strategy.__name__}: expected {field}={value!r} to be refused, as it declares {valid.words}; "
+                "does its __post_init__ call super().__post_init__()?",
+            )
+            _expect(
+                f"strategy.{field}" in told and "\n" not in told,
+                f"{strategy.__name__}: expected a refusal of {field}={value!r} in one line that names "
+                f"strategy.{field}, got {told!r}",
+            )
 
 
 def bounds_hold(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     """|w(n)| n of a vector query, |w(n)| of a scalar one, is at most its bound: sensitivity rests on it."""
     one = built(strategy, chosen)
+
+    def excess(query: Query, clip: float) -> str:
+        limit = f"at most its bound {float(query.bound):.6g} (threshold {clip:g})"
+        return f"{strategy.__name__}: expected contributions to {query.name!r} of {limit}, got more"
+
     for clip in _CLIPS:
+        norms = norms_near(clip)
+        finite = norms.isfinite()
         for query in queries_at(one, clip):
-            norms = norms_near(clip)
-            finite = norms.isfinite()
             weights = bounded_weights(query, norms)
-            size = weights * norms if query.kind == "vector" else weights
-            _expect((size[finite].abs() <= float(query.bound) * (1 + 1e-6)).all(), _exceeds(one, query, clip))
-            _expect((weights[~finite] == 0).all(), f"{_name(strategy)}: an example without a finite norm has weight")
+            size = _sizes(query, weights, norms)[finite]
+            _expect((size <= float(query.bound) * (1 + 1e-6)).all(), excess(query, clip))
+            _expect((weights[~finite] == 0).all(), f"{strategy.__name__}: an example without a finite norm has weight")
     for clip in (1e-12, 1e-3, 0.1, 7.0):  # where no rounding near the ends of float64 can excuse it
         norms = torch.cat([torch.logspace(-9, 9, 2000, dtype=torch.float64), torch.tensor([clip]).double()])
         for query in queries_at(one, clip):
             own = query.weight(norms)
+            wrong = f"{strategy.__name__}: expected a weight per norm of {query.name}, got {own.shape}"
+            _expect(own.shape == norms.shape, wrong)
+            worst, place = _sizes(query, own, norms).max(0)
             _expect(
-                own.shape == norms.shape,
-                f"{_name(strategy)}: expected a weight per norm of {query.name}, got {own.shape}",
-            )
-            size = (own * norms if query.kind == "vector" else own).abs()
-            worst = int(size.argmax())
-            _expect(
-                float(size[worst]) <= float(query.bound) * (1 + 1e-12),
-                f"{_exceeds(one, query, clip)}: {float(size[worst]):.6g} at norm {float(norms[worst]):.3g}. The engine "
+                float(worst) <= float(query.bound) * (1 + 1e-12),
+                f"{excess(query, clip)}: {float(worst):.6g} at norm {float(norms[place]):.3g}. The engine "
                 "would clamp it, and the strategy be another than it says",
             )
 
@@ -151,27 +154,27 @@ def spends_its_budget(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
         one = built(strategy, chosen, noise_multiplier=nu)
         queries = one.queries(one.init(torch.zeros(3)))
         names = [query.name for query in queries]
-        _expect(len(set(names)) == len(names), f"{_name(strategy)}: expected queries of different names, got {names}")
+        _expect(len(set(names)) == len(names), f"{strategy.__name__}: expected queries of different names, got {names}")
         declared = {query.name: query.noise_multiplier for query in queries}
         _expect(
             declared == one.multipliers(),
-            f"{_name(strategy)}: expected multipliers() to say what the queries say, {declared}, "
+            f"{strategy.__name__}: expected multipliers() to say what the queries say, {declared}, "
             f"got {one.multipliers()}",
         )
         if not strategy.private:
-            _expect(not any(declared.values()), f"{_name(strategy)}: private = False, but its queries add noise")
+            _expect(not any(declared.values()), f"{strategy.__name__}: private = False, but its queries add noise")
             continue
-        _expect(all(z > 0 for z in declared.values()), f"{_name(strategy)}: a query without noise: {declared}")
+        _expect(all(z > 0 for z in declared.values()), f"{strategy.__name__}: a query without noise: {declared}")
         later = one.queries(trained(one, torch.ones(5), 4)[1])
-        _expect([q.name for q in later] == names, f"{_name(strategy)}: expected the queries {names} at every step")
+        _expect([q.name for q in later] == names, f"{strategy.__name__}: expected the queries {names} at every step")
         for some in (queries, later, *(queries_at(one, clip) for clip in (1e-3, 0.1, 7.0))):
             objection = joint.objection(some, nu)
-            _expect(not objection, f"{_name(strategy)}: {objection}")
+            _expect(not objection, f"{strategy.__name__}: {objection}")
 
 
 def update_is_pure(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     """The same inputs give the same bits, and are left as they are; types and shapes of the state stay."""
-    name = _name(strategy)
+    name = strategy.__name__
     for dtype in (torch.float32, torch.float64):
         one, params = built(strategy, chosen), torch.linspace(-1, 1, 6, dtype=dtype)
         state = first = one.init(params)
@@ -203,12 +206,12 @@ def state_is_its_own(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     before = list(copies((*state, *after)))
     params.fill_(9)
     updated.fill_(9)
-    _expect(same((*state, *after), before), f"{_name(strategy)}: its state changes with the parameters; clone them")
+    _expect(same((*state, *after), before), f"{strategy.__name__}: its state changes with the parameters; clone them")
 
 
 def state_survives_a_checkpoint(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     """A resumed run is the same run: the state's fields are all there is."""
-    name = _name(strategy)
+    name = strategy.__name__
     one = built(strategy, chosen)
     for steps in (0, 1, 3):
         params, state = trained(one, torch.linspace(-1, 1, 6), steps)
@@ -230,7 +233,7 @@ def state_survives_a_checkpoint(strategy: StrategyClass, chosen: dict[str, Any])
 
 def trajectory_is_numbers(strategy: StrategyClass, chosen: dict[str, Any]) -> None:
     """Finite numbers under the same names at every step; `clip` and `lr` positive."""
-    name = _name(strategy)
+    name = strategy.__name__
     one, taken = built(strategy, chosen), {*_COLUMNS, *(task.metric for task in TASKS.loadable().values())}
     columns = None
     for steps in (0, 1, 5):
@@ -253,10 +256,10 @@ def loads_without_torch(strategy: StrategyClass, chosen: dict[str, Any]) -> None
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
     reason = "".join(done.stderr.splitlines()[-1:])
-    _expect(done.returncode == 0, f"{_name(strategy)}: {strategy.__module__} cannot be imported: {reason}")
+    _expect(done.returncode == 0, f"{strategy.__name__}: {strategy.__module__} cannot be imported: {reason}")
     _expect(
         "True" not in done.stdout.splitlines(),
-        f"{_name(strategy)}: {strategy.__module__} imports torch; import it under TYPE_CHECKING, and use "
+        f"{strategy.__name__}: {strategy.__module__} imports torch; import it under TYPE_CHECKING, and use "
         "the methods of tensors",
     )
 
@@ -280,12 +283,5 @@ def _expect(holds: object, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def _exceeds(strategy: AnyStrategy, query: Query, clip: float) -> str:
-    return (
-        f"{_name(type(strategy))}: expected contributions to {query.name!r} of at most its bound "
-        f"{float(query.bound):.6g} (threshold {clip:g}), got more"
-    )
-
-
-def _name(strategy: StrategyClass) -> str:
-    return strategy.__name__
+def _sizes(query: Query, weights: torch.Tensor, norms: torch.Tensor) -> torch.Tensor:
+    return (weights * norms if query.kind == "vector" else weights).abs()

@@ -1,6 +1,7 @@
 """Training on tensors made for an audit: every step goes through `Training.advance`, as a run's steps do."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -97,6 +98,21 @@ def contribution(query: Query) -> float:
     """Of a gradient of norm K: w(K) K to a vector sum, w(K) to a scalar one."""
     weight = float(bounded_weights(query, torch.tensor([K], dtype=torch.float64)))
     return weight * K if query.kind == "vector" else weight
+
+
+def distances(queries: Sequence[Query], one: dict[str, Tensor], other: dict[str, Tensor]) -> list[float]:
+    """How far each query's sum is from another, in units of its bound."""
+    return [float((one[q.name].double() - other[q.name].double()).norm() / q.bound) for q in queries]
+
+
+def moved(
+    model: FlatModel, losses: Losses, strategy: Strategy[Any], micro_batch: int, *worlds: tuple[Tensor, Tensor]
+) -> float:
+    """How far a sum of `clipped_sums` over the first of these inputs and targets is from any other's, in bounds."""
+    queries, compute = strategy.queries(strategy.init(model.params)), in_training("clipped_sums")
+    first, *others = (compute(model, losses, *world, queries, micro_batch) for world in worlds)
+    found = [distance for sums in others for distance in distances(queries, first, sums)]
+    return max(distance if math.isfinite(distance) else math.inf for distance in found)
 
 
 @contextlib.contextmanager

@@ -12,16 +12,15 @@ itself, whatever the micro-batch. If it is not, C is put between the norms that 
 is measured. The norms are read from the weights that `clipped_sums` asks a query for.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from dp_bench.mechanism.clipping import FlatModel
 from dp_bench.privacy.query import Query
-from dp_bench.strategies import Strategy
-from dp_bench.testing.harness import in_training
+from dp_bench.testing.harness import MICRO_BATCH, in_training, moved
 from dp_bench.testing.replay import Case, cases
 from dp_bench.testing.results import Finding
 from dp_bench.testing.subjects import built
@@ -90,15 +89,7 @@ def _jump(model: FlatModel, case: Case, x: Tensor, y: Tensor, clips: set[float])
             (torch.cat([several_x, x[None]]), torch.cat([several_y, y[None]])),
             (torch.cat([other_x, several_x]), torch.cat([other_y, several_y])),
         ]
-        for clip in clips:
-            for name in ("online", "fixed_quantile"):
-                largest = max(largest, _influence(model, case, built(name, 1.0, max(size, 16), clip_init=clip), worlds))
+        for clip, name in itertools.product(clips, ("online", "fixed_quantile")):
+            strategy = built(name, 1.0, max(size, 16), clip_init=clip)
+            largest = max(largest, moved(model, case.losses, strategy, MICRO_BATCH, *worlds))
     return largest
-
-
-def _influence(model: FlatModel, case: Case, strategy: Strategy[Any], worlds: Sequence[tuple[Tensor, Tensor]]) -> float:
-    """How far a sum over the first of the worlds is from one over any of the others, in bounds."""
-    queries = strategy.queries(strategy.init(model.params))
-    without, *joined = (in_training("clipped_sums")(model, case.losses, x, y, queries, 64) for x, y in worlds)
-    moved = [(sums[q.name].double() - without[q.name].double()).norm() / q.bound for sums in joined for q in queries]
-    return float(max(moved))

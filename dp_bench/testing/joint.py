@@ -40,7 +40,8 @@ def worst(queries: Sequence[Query]) -> Worst:
     norms = torch.logspace(first, last, round((last - first) * _PER_DECADE) + 1, dtype=torch.float64)
     found = _moves(queries, norms)
     best = Worst(float(found.max()), float(norms[found.argmax()]))
-    low, high = _around(norms, _suspects(queries, norms, found))
+    suspects = _suspects(queries, norms, found)
+    low, high = norms[suspects - 1, None], norms[suspects + 1, None]
     for _ in range(_ROUNDS):
         points = low * (high / low) ** torch.linspace(0, 1, _POINTS, dtype=torch.float64)  # [suspects, points]
         found = _moves(queries, points.flatten()).view(points.shape)
@@ -64,7 +65,3 @@ def _suspects(queries: Sequence[Query], norms: Tensor, found: Tensor) -> Tensor:
     maxima = (found[1:-1] >= found[:-2]) & (found[1:-1] >= found[2:])
     rank = bends + 10 * (maxima & (bends > 1e-12)) * found[1:-1] / found.max()
     return 1 + rank.topk(_SUSPECTS).indices
-
-
-def _around(norms: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-    return norms[at - 1, None], norms[at + 1, None]

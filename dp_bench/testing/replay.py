@@ -34,7 +34,7 @@ from dp_bench.privacy.rounding import rounding, summation
 from dp_bench.strategies import Strategy
 from dp_bench.tasks import TASKS
 from dp_bench.testing.cases import same
-from dp_bench.testing.harness import Harness, Losses, linear, linear_losses
+from dp_bench.testing.harness import Harness, Losses, distances, linear, linear_losses
 from dp_bench.testing.results import Finding
 from dp_bench.testing.subjects import Subject
 
@@ -218,13 +218,9 @@ def replay(strategy: Strategy[Any], case: Case, canary: float, position: float, 
 
 def _moved(without: Step, joined: Step, nu: float) -> float:
     """The larger of nu sqrt(sum_k (r_k / z_k)^2) and any r_k, the distance of two sums over their query's bound."""
-    joint, largest = 0.0, 0.0
-    for query in without.queries:
-        difference = without.sums[query.name].double() - joined.sums[query.name].double()
-        ratio = float(difference.norm() / query.bound)
-        joint += (ratio / query.noise_multiplier) ** 2
-        largest = max(largest, ratio)
-    moved = max(nu * math.sqrt(joint), largest)
+    ratios = distances(without.queries, without.sums, joined.sums)
+    joint = sum((r / query.noise_multiplier) ** 2 for r, query in zip(ratios, without.queries, strict=True))
+    moved = max(nu * math.sqrt(joint), *ratios)
     return moved if math.isfinite(moved) and all(v.isfinite().all() for v in joined.sums.values()) else math.inf
 
 

@@ -68,7 +68,7 @@ def audit(known: Known, aside: Worlds, judged: Worlds, confidence: float) -> flo
     """
     if not known.mu > 0:
         raise ValueError(f"canary: expected one that moves a released value, got shifts {known.shifts}")
-    ratio = LikelihoodRatio(*map(known.whitened, aside))
+    ratio = likelihood_ratio(*map(known.whitened, aside))
     tests: tuple[Callable[[Numbers], Decisions], ...] = (
         lambda x: joint_statistic(x, known.shifts) > known.mu / 2,
         lambda x: ratio(x) > 0,
@@ -91,34 +91,28 @@ def joint_statistic(whitened: Numbers, shifts: Numbers) -> Numbers:
     return z
 
 
-class LikelihoodRatio:
+def likelihood_ratio(without: Numbers, canary: Numbers) -> Callable[[Numbers], Numbers]:
     """log p(x | canary) - log p(x | without), for Gaussians fitted to draws: positive where the canary is likelier."""
-
-    def __init__(self, without: Numbers, canary: Numbers) -> None:
-        finite = [draws[~_strange(draws)] for draws in (without, canary)]
+    finite = [draws[~_strange(draws)] for draws in (without, canary)]
+    if min(map(len, finite)) <= 2 * without.shape[1]:
         # With hardly a finite draw in one world there is nothing to fit, and nothing left to find either.
-        enough = min(map(len, finite)) > 2 * without.shape[1]
-        self._densities = [_Gaussian(draws) for draws in finite] if enough else None
-
-    def __call__(self, whitened: Numbers) -> Numbers:
-        if self._densities is None:
-            return np.zeros(len(whitened))
-        without, canary = self._densities
-        return canary.log_density(whitened) - without.log_density(whitened)
+        return lambda whitened: np.zeros(len(whitened))
+    density_without, density_canary = map(_log_density, finite)
+    return lambda whitened: density_canary(whitened) - density_without(whitened)
 
 
-class _Gaussian:
-    def __init__(self, draws: Numbers) -> None:
-        self._mean = draws.mean(axis=0)
-        covariance = np.cov(draws, rowvar=False).reshape(draws.shape[1], -1)
-        variances, self._axes = np.linalg.eigh(covariance)
-        self._variances = variances.clip(min=NARROWEST_VARIANCE)
+def _log_density(draws: Numbers) -> Callable[[Numbers], Numbers]:
+    """Of the Gaussian fitted to these draws, up to a constant that all Gaussians share."""
+    mean = draws.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov(draws, rowvar=False).reshape(draws.shape[1], -1))
+    variances = variances.clip(min=NARROWEST_VARIANCE)
 
-    def log_density(self, values: Numbers) -> Numbers:
-        """Up to a constant that all Gaussians share."""
-        along = (values - self._mean) @ self._axes
-        density: Numbers = -0.5 * (along**2 / self._variances + np.log(self._variances)).sum(axis=1)
-        return density
+    def density(values: Numbers) -> Numbers:
+        along = (values - mean) @ axes
+        found: Numbers = -0.5 * (along**2 / variances + np.log(variances)).sum(axis=1)
+        return found
+
+    return density
 
 
 def _strange(draws: Numbers) -> Decisions:
@@ -132,17 +126,11 @@ def mu_lower_bound(without: Decisions, canary: Decisions, confidence: float) -> 
     least this, with this confidence, whatever is released and however few the draws are.
     """
     error = (1 - confidence) / 2
-    true_positives, false_positives = int(canary.sum()), int(without.sum())
-    return float(
-        norm.ppf(_lower(true_positives, len(canary), error)) - norm.ppf(_upper(false_positives, len(without), error))
-    )
+    lowest_true = _lowest_rate(int(canary.sum()), len(canary), error)
+    highest_false = 1 - _lowest_rate(len(without) - int(without.sum()), len(without), error)
+    return float(norm.ppf(lowest_true) - norm.ppf(highest_false))
 
 
-def _lower(successes: int, trials: int, error: float) -> float:
+def _lowest_rate(successes: int, trials: int, error: float) -> float:
     """The rate at which so many successes or more have the probability `error`."""
     return float(beta.ppf(error, successes, trials - successes + 1)) if successes > 0 else 0.0
-
-
-def _upper(successes: int, trials: int, error: float) -> float:
-    """The rate at which so many successes or fewer have the probability `error`."""
-    return 1 - _lower(trials - successes, trials, error)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dp_bench.testing.statistics import Known, LikelihoodRatio, Worlds, audit, joint_statistic, mu_lower_bound
+from dp_bench.testing.statistics import Known, Worlds, audit, joint_statistic, likelihood_ratio, mu_lower_bound
 
 DRAWS = 10_000
 
@@ -53,7 +53,7 @@ def test_likelihood_ratio_of_fitted_gaussians_approaches_the_true_one():
     without, canary = random.normal(0, 1, (100_000, 1)), random.normal(1, 2, (100_000, 1))
     x = np.array([[-1.0], [0.0], [3.0]])
     true = -0.5 * ((x - 1) ** 2 / 4 - x**2)[:, 0] - math.log(2)
-    np.testing.assert_allclose(LikelihoodRatio(without, canary)(x), true, atol=0.1)
+    np.testing.assert_allclose(likelihood_ratio(without, canary)(x), true, atol=0.1)
 
 
 def test_a_canary_that_moves_nothing_is_refused():
