@@ -21,7 +21,7 @@ from torch import Tensor
 from dp_bench.mechanism.clipping import FlatModel
 from dp_bench.privacy.query import Query
 from dp_bench.testing.harness import MICRO_BATCH, in_training, moved
-from dp_bench.testing.replay import Case, cases
+from dp_bench.testing.replay import Case, cases, seeded
 from dp_bench.testing.results import Finding
 from dp_bench.testing.subjects import built
 
@@ -35,10 +35,8 @@ def check(name: str) -> Finding:
     Of the model of this case, on examples of its kind.
     """
     case = cases()[name]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = FlatModel(case.build())
-    inputs, targets = case.data(max(SIZES) + 1, torch.Generator().manual_seed(0))
+    model = FlatModel(seeded(case.build))
+    inputs, targets = seeded(case.data, max(SIZES) + 1)
     seen: dict[int, set[float]] = {}  # the norms that each example had
     changed = set()  # sizes of batches in which one example more changes others' norms
     for micro_batch, sizes in MICRO_BATCHES.items():

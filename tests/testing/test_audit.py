@@ -144,10 +144,10 @@ def test_the_sampler_draws_the_same_others_when_an_example_is_added_at_the_end()
 def test_inserting_in_the_middle_keeps_the_others():
     case = replay.cases()["bag of words"]
     strategy = SUBJECTS["fixed_threshold"].build(1.0, case.batch_size)
-    inputs, targets = case.data(case.examples + 1, torch.Generator().manual_seed(0))
+    inputs, targets = case.data(case.examples + 1)
     others = torch.arange(case.examples + 1) != 10
-    without = replay._World(strategy, case, (inputs[others], targets[others]), "the same")
-    joined = replay._World(strategy, case, (inputs, targets), "the same")
+    without = replay._World(strategy, case, inputs[others], targets[others], "the same")
+    joined = replay._World(strategy, case, inputs, targets, "the same")
     joined.inserted = 10
     for _ in range(20):
         members, more = without._draw(), joined._draw()
