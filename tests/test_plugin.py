@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from plugins import install_project
+from plugins import install, install_project
 from running import contents
 
 from dp_bench.testing.results import Audit
@@ -134,10 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (target / "warming.py").write_text(WARMING)
     (target / "ones.py").write_text(ONES)
     (target / "likely.py").write_text(LIKELY)
-    broken = target / "broken-1.0.dist-info"
-    broken.mkdir()
-    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (broken / "entry_points.txt").write_text("[dp_bench.strategies]\nbroken = no_such_package:Broken\nonline = x:Y\n")
+    install(target, "broken", {"dp_bench.strategies": {"broken": "no_such_package:Broken", "online": "x:Y"}})
     return target
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from running import in_a_child
+
 from dp_bench.files import system
 
 FAULTS = ("ENOSPC", "EIO", "short write", "kill before", "kill after", "power: names lost", "power: data lost")
@@ -62,7 +64,7 @@ class Disk:
     def follow(self, name: str, path: Path, act: Callable[[], Any], content: bytes | Path | None) -> Any:
         """Carry a call out, and note what it makes uncertain or certain."""
         target = content if isinstance(content, Path) else path
-        kept = _copy(target) if name in ("rename", "unlink") and target.is_file() else None
+        kept = target.read_bytes() if name in ("rename", "unlink") and target.is_file() else None
         # Not needed to tell what would survive, and most of the time that all this takes.
         result = None if name.startswith("fsync") else act()
         if name in ("open", "write"):
@@ -109,26 +111,15 @@ class Disk:
                 os.truncate(path, path.stat().st_size // 2)
 
 
-def _copy(path: Path) -> bytes:
-    return path.read_bytes()
-
-
 def intercepted_in_a_child(work: Callable[[], int], faults: Faults, said: Path) -> int:
     """`work` in a forked process under `faults`, its standard error in a file; the exit code, or minus the signal."""
-    child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            with said.open("wb") as file, Path(os.devnull).open("wb") as nothing:
-                os.dup2(file.fileno(), 2)
-                os.dup2(nothing.fileno(), 1)
-            sys.stderr = os.fdopen(2, "w", buffering=1)  # pytest's own would keep what is printed
-            with system.intercepted(faults):
-                code = work()
-        except BaseException:
-            import traceback
 
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    def intercepted() -> None:
+        with said.open("wb") as file, Path(os.devnull).open("wb") as nothing:
+            os.dup2(file.fileno(), 2)
+            os.dup2(nothing.fileno(), 1)
+        sys.stderr = os.fdopen(2, "w", buffering=1)  # pytest's own would keep what is printed
+        with system.intercepted(faults):
+            os._exit(work())
+
+    return in_a_child(intercepted)

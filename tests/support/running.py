@@ -1,9 +1,12 @@
 """Small runs for tests: synthetic data, a few steps, in this process or in one that can be killed."""
 
 import contextlib
+import copy
+import functools
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,10 +42,16 @@ POINT = {
 }
 
 
-def composed(*overrides: str) -> Config:
+@functools.cache
+def _composed(*overrides: str) -> Config:
     config.register()
     with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
         return validation.parse(compose("config", list(overrides)))
+
+
+def composed(*overrides: str) -> Config:
+    """Hydra takes a tenth of a second: the same words are composed once per process."""
+    return copy.deepcopy(_composed(*overrides))
 
 
 def smoke(strategy: str, *overrides: str, dataset: str = "ag_news") -> list[RunSpec]:
@@ -85,6 +94,7 @@ def in_a_child(work: Callable[[], object], kill_after: float | None = None) -> i
             work()
             os._exit(0)
         except BaseException:
+            traceback.print_exc()
             os._exit(1)
     if kill_after is not None:
         time.sleep(kill_after)

@@ -109,7 +109,7 @@ def _sweep(k: int, *more: str) -> Work:
         def launch(overrides: Sequence[Sequence[str]], initial_job_idx: int) -> list[JobReturn]:
             return [_returned(configs[int(number)]) for (number,) in overrides]
 
-        with Path(os.devnull).open("w") as nothing, contextlib.redirect_stderr(nothing):
+        with contextlib.redirect_stderr(io.StringIO()):
             sweep(jobs, launch)
 
     return work
@@ -132,8 +132,7 @@ def _selection(trials: int) -> Work:
             mock.patch.object(Trials, "draw", return_value=trials),
             mock.patch("dp_bench.sweep.selection.secrets", mock.Mock(choice=lambda candidates: candidates[0])),
             mock.patch("dp_bench.training.trainer.secrets", mock.Mock(token_hex=lambda n: "0" * 2 * n)),
-            Path(os.devnull).open("w") as nothing,
-            contextlib.redirect_stderr(nothing),
+            contextlib.redirect_stderr(io.StringIO()),
         ):
             sweep([Job((), tuple(specs(config)), folder / "runs")], lambda *_, **__: [])
 
@@ -183,8 +182,7 @@ def _report(folder: Path) -> None:
 
     with (
         mock.patch("dp_bench.report.render.pictures.save_all", saved),
-        Path(os.devnull).open("w") as nothing,
-        contextlib.redirect_stderr(nothing),
+        contextlib.redirect_stderr(io.StringIO()),
     ):
         make_report(folder / "runs", "smoke", folder / "reports")
 
