@@ -15,6 +15,7 @@ Online's two. Its second query weights an example by 0 or to norm 1; examples th
 coordinate then point along another one, in turn forwards and backwards.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -128,20 +129,15 @@ def influence(layer: Layer, strategy: Strategy[Any], attack: Attack, norm: float
 
 
 def check(layer: str, sizes: Sequence[int], micro_batches: Sequence[int]) -> Finding:
-    """Can one example move a sum by more than its bound through the rounding of the others?"""
-    largest = {n: max(largest_influence(LAYERS[layer], n, m) for m in micro_batches) for n in sizes}
+    """Can one example move a sum by more than its bound through the rounding of the others?
+
+    By any attack, with FixedThreshold's one query and Online's two, on clipped examples and on others.
+    """
+    largest = dict.fromkeys(sizes, 0.0)
+    for n, micro_batch in itertools.product(sizes, micro_batches):
+        strategies = built("fixed_threshold", 1.0, n, clip=1.0), built("online", 1.0, n, clip_init=1.0)
+        for attack, strategy, norm in itertools.product(attacks(n, micro_batch), strategies, (1.0, 2.0)):
+            largest[n] = max(largest[n], influence(LAYERS[layer], strategy, attack, norm, micro_batch))
     moves = "moves " + ", ".join(f"{value:.4f} at {size:,}" for size, value in largest.items())
     most = max(largest.values())
     return Finding("accumulation", layer, moves, most, f"<= {1 + ROUNDING:.4f}", holds=most <= 1 + ROUNDING)
-
-
-def largest_influence(layer: Layer, examples: int, micro_batch: int) -> float:
-    """Over all attacks, with FixedThreshold's one query and Online's two, on clipped examples and on others."""
-    one = built("fixed_threshold", 1.0, examples, clip=1.0)
-    two = built("online", 1.0, examples, clip_init=1.0)
-    return max(
-        influence(layer, strategy, attack, norm, micro_batch)
-        for attack in attacks(examples, micro_batch)
-        for strategy in (one, two)
-        for norm in (1.0, 2.0)
-    )

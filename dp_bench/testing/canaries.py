@@ -103,23 +103,19 @@ class OneStep(Harness):
         self.released.append(released)
         return params, state
 
-    def table(self, count: int) -> Numbers:
-        """[count, values], the queries side by side."""
-        names = self.wrapped.multipliers().keys()
-        if any(row.keys() != names for row in self.released):
-            raise AssertionError(f"expected every step to release {sorted(names)}, got {set(self.released[0])}")
-        columns = [torch.stack([row[name] for row in self.released]) for name in names]
-        values: Numbers = torch.cat([column.reshape(count, -1).double() for column in columns], dim=1).numpy()
-        return values
-
 
 def draws(strategy: Strategy[Any], gradients: Tensor, name: str, count: int, copies: int = 1) -> Numbers:
-    """[count, values]: all that `count` repetitions of the step release."""
+    """[count, values]: all that `count` repetitions of the step release, the queries side by side."""
     steps = OneStep(strategy, gradients, name)
     with patch.object(training, "clipped_sums", _cached(in_training("clipped_sums"), copies)):
         for _ in range(count // copies):
             steps.advance()
-    return steps.table(count)
+    names = strategy.multipliers().keys()
+    if any(row.keys() != names for row in steps.released):
+        raise AssertionError(f"expected every step to release {sorted(names)}, got {set(steps.released[0])}")
+    columns = [torch.stack([row[name] for row in steps.released]) for name in names]
+    values: Numbers = torch.cat([column.reshape(count, -1).double() for column in columns], dim=1).numpy()
+    return values
 
 
 def _cached(compute: Callable[..., dict[str, Tensor]], copies: int) -> Callable[..., dict[str, Tensor]]:

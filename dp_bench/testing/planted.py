@@ -16,12 +16,13 @@ from torch import Tensor
 
 from dp_bench.mechanism import noise, sampling
 from dp_bench.mechanism.clipping import sums
-from dp_bench.mechanism.clipping.flat import FlatModel, flattened
+from dp_bench.mechanism.clipping.flat import FlatModel
 from dp_bench.mechanism.clipping.gradients import Losses, batched_gradients
-from dp_bench.mechanism.clipping.parts import Materialised, OuterProduct, Part
+from dp_bench.mechanism.clipping.parts import Materialised
 from dp_bench.mechanism.rng import Rng, rng
 from dp_bench.privacy.query import Query, Released, bounded_weights
 from dp_bench.strategies import Strategy
+from dp_bench.testing.oracles import general
 from dp_bench.training import trainer as training
 
 Planted = AbstractContextManager[object]
@@ -211,7 +212,7 @@ def _sums_in_single_precision(
     totals = {q.name: torch.zeros(model.params.numel() if q.kind == "vector" else 1) for q in queries}
     inputs, targets = inputs[:examples], targets[:examples]
     for x, y in zip(inputs.split(micro_batch), targets.split(micro_batch), strict=True):
-        parts = batched_gradients(model, losses, x, y)
+        parts = general(model, losses, x, y)
         norms = functools.reduce(torch.add, [part.squared_norms() for _, part in parts]).sqrt()
         for query in queries:
             weights, total = bounded_weights(query, norms)[None].float(), totals[query.name]
@@ -219,15 +220,9 @@ def _sums_in_single_precision(
                 total += weights.sum()
                 continue
             for where, part in parts:
-                total[None, where].addmm_(weights, _per_example(part))
+                assert isinstance(part, Materialised)
+                total[None, where].addmm_(weights, torch.cat(part.gradients, dim=1))
     return {q.name: totals[q.name] if q.kind == "vector" else totals[q.name][0] for q in queries}
-
-
-def _per_example(part: Part) -> Tensor:
-    if isinstance(part, OuterProduct):
-        return flattened(part.outer[:, :, None] * part.inner[:, None])
-    assert isinstance(part, Materialised)
-    return torch.cat(part.gradients, dim=1)
 
 
 def passes_untried(strategy: Strategy[Any]) -> Planted:
