@@ -25,8 +25,13 @@ class Guarantee:
     emulated: bool  # steps and noise are those of a larger data set
     unproven: str  # the accountant if it does not prove what it counts, else ""
     float32_sums: bool = False
-    words: str | None = None  # why it does not hold, with the true epsilons if they are known; None if it holds
-    pool: bool = False  # every run is kept of a search that pays for its winner alone
+    allocation: Allocation | None = None
+    rows: int = 0  # that batches were drawn from
+
+    @property
+    def pool(self) -> bool:
+        """Whether every run is kept of a search that pays for its winner alone."""
+        return self.allocation is not None and self.allocation.pool
 
     @property
     def holds(self) -> bool:
@@ -35,7 +40,7 @@ class Guarantee:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it does not hold, a word each."""
-        return _reasons(self.emulated, self.unproven, self.pool)
+        return ("emulated",) * self.emulated + (self.unproven,) * bool(self.unproven) + ("pool",) * self.pool
 
     @property
     def mark(self) -> str:
@@ -47,45 +52,32 @@ class Guarantee:
         return f"{epsilon} ({self.mark})" if self.mark else epsilon
 
     @property
+    def words(self) -> str | None:
+        """Why it does not hold, with the true epsilons where an accountant proves them; None if it holds."""
+        reasons = [EMULATED] if self.emulated else []
+        if self.emulated and not self.unproven and self.allocation:
+            true = true_epsilon(self.allocation, self.rows)
+            reasons.append(
+                f"the true epsilon at q = {self.allocation.sampling.batch_size}/{self.rows:,} is "
+                f"{rounded_up(true.run)} per run and {rounded_up(true.grid)} per grid"
+            )
+        reasons += [UNPROVEN.format(accountant=self.unproven)] if self.unproven else []
+        reasons += [POOL] if self.pool else []
+        return "; ".join(reasons) or None
+
+    @property
     def verdict(self) -> str:
         """For a line that a command prints: `private`, or that it is not, and why."""
-        return f"NOT private: {self.words}" if self.words else "private"
+        return "private" if self.holds else f"NOT private: {self.words}"
 
 
 def mark(reasons: tuple[str, ...]) -> str:
     return f"{', '.join(reasons)}: not private" if reasons else ""
 
 
-def mark_of(allocation: Allocation, rows: int) -> str:
-    """The mark alone, without the true epsilons, which take an accountant."""
-    return mark(_reasons(*_facts(allocation, rows), allocation.pool))
-
-
-def _reasons(emulated: bool, unproven: str, pool: bool) -> tuple[str, ...]:
-    return ("emulated",) * emulated + (unproven,) * bool(unproven) + ("pool",) * pool
-
-
-def _facts(allocation: Allocation, rows: int) -> tuple[bool, str]:
-    """Whether it is emulated, and the accountant if it does not prove what it counts."""
-    accountant = allocation.budget.accountant
-    return allocation.sampling.dataset_size != rows, "" if proven(accountant) else accountant
-
-
 def guarantee(allocation: Allocation, rows: int, arithmetic: int | None = None) -> Guarantee:
     """Of runs that drew their batches from `rows` training examples. `arithmetic`: its number, None for today's."""
-    emulated, unproven = _facts(allocation, rows)
+    accountant = allocation.budget.accountant
+    unproven = "" if proven(accountant) else accountant
     float32 = not unproven and arithmetic is not None and arithmetic <= LAST_WITH_FLOAT32_SUMS
-    return Guarantee(emulated, unproven, float32, _words(allocation, rows, emulated, unproven), allocation.pool)
-
-
-def _words(allocation: Allocation, rows: int, emulated: bool, unproven: str) -> str | None:
-    reasons = [EMULATED] if emulated else []
-    if emulated and not unproven:
-        true = true_epsilon(allocation, rows)
-        reasons.append(
-            f"the true epsilon at q = {allocation.sampling.batch_size}/{rows:,} is {rounded_up(true.run)} per run "
-            f"and {rounded_up(true.grid)} per grid"
-        )
-    reasons += [UNPROVEN.format(accountant=unproven)] if unproven else []
-    reasons += [POOL] if allocation.pool else []
-    return "; ".join(reasons) or None
+    return Guarantee(allocation.sampling.dataset_size != rows, unproven, float32, allocation, rows)

@@ -12,7 +12,7 @@ from rich.table import Table
 from dp_bench.experiment.folder_names import DEFAULT, choices
 from dp_bench.experiment.spec import RunSpec
 from dp_bench.files.names import short
-from dp_bench.privacy.guarantee import mark_of
+from dp_bench.privacy.guarantee import guarantee
 
 _COLORS = {"failed": "red", "diverged": "yellow", "running": "cyan"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -102,7 +102,7 @@ def short_names(specs: Iterable[RunSpec]) -> dict[str, GridName]:
     for name, spec in grids.items():
         own = ",".join(part for part in parts[name] if part not in common)
         dataset = f"{spec.dataset.name} ({own})" if own else spec.dataset.name
-        worth = mark_of(spec.allocation, spec.source.train_rows) if spec.allocation else ""
+        worth = guarantee(spec.allocation, spec.source.train_rows).mark if spec.allocation else ""
         found[name] = GridName(dataset, spec.strategy, str(spec.grid.k), short(spec.epsilon), worth)
     return found
 
