@@ -1,19 +1,18 @@
 """The one abstraction: a private sum over the batch whose weights depend on each gradient's 2-norm alone.
 
 Noise, accounting and the engine all read the same `Query`, so they cannot disagree about a bound or a multiplier.
-Nothing here imports torch at run time: planning reads the strategies' queries too.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor as Tensor
+else:
+    Tensor = Any  # planning reads queries and strategies without torch
 
 # Where float32 can be trusted. A gradient shorter or longer than these contributes nothing to a vector sum, and a sum
 # whose bound is smaller than this is left at zero: weights or products would be subnormal, where rounding up escapes
@@ -50,7 +49,7 @@ class Query(NamedTuple):
     clipped_only: bool = False
 
 
-Released = Mapping[str, "Tensor"]  # query name -> (sum + noise) / nominal batch size
+Released = Mapping[str, Tensor]  # query name -> (sum + noise) / nominal batch size
 
 
 def bounded_weights(query: Query, norms: Tensor) -> Tensor:

@@ -14,18 +14,13 @@ budget, ν_s = ν, and the slope's noise is 1.48017 ν. The authors add the cost
 maxima, and give ν_s = 1.01 ν and ν_r = 7.124 ν.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, scalar
 from dp_bench.strategies.ranges import Decay, NonNegative, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _PEAK = 1.5434046384182085  # x tanh(x/2) = 1, where x / (2 cosh^2(x/2)) is largest
 _JOINT_PEAK = 2.3993572805154676  # x/2 tanh(x/2) = 1, where x / cosh(x/2) is largest

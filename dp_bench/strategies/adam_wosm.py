@@ -1,16 +1,11 @@
 """DP-Adam without second moment (Mohapatra et al. 2022): Adam's denominator under pure noise, a constant."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, clipped_gradient
 from dp_bench.strategies.ranges import Decay, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class AdamWOSMState(NamedTuple):

@@ -4,8 +4,6 @@ w(n) = R / (n + s). R only scales the step, so it is 1 and not searched; s > 0 k
 gradients and short ones, without which the method need not converge.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dp_bench.privacy.query import Query

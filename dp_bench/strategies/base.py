@@ -1,18 +1,13 @@
 """What every strategy is: hyperparameters, queries, and an update that only sees what was released."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dp_bench.errors import invalid
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.ranges import ranges
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # A NamedTuple of tensors and numbers: explicit, so that a checkpoint is its fields and a resumed run is the same run.
 State = TypeVar("State", bound=tuple[Any, ...])
@@ -25,10 +20,9 @@ class Strategy(ABC, Generic[State]):
     """One way to choose the clipping threshold. A frozen value: hyperparameters, B, and the calibrated ν.
 
     Guarantee: one step, with Poisson sampling at rate q = B/N, releases nothing but `queries(state)`, which together
-    are one Gaussian mechanism of noise multiplier `noise_multiplier`; `update` post-processes. With c_k(n) what an
-    example of norm n adds to query k (|w_k(n)| n, or |w_k(n)| to a scalar one), this is sup_n Σ_k (c_k(n) / (z_k
-    bound_k))^2 = ν^-2 (`dp_bench.privacy.query.influence` proves it). Σ_k z_k^-2 = ν^-2 is always enough, and needed
-    where one n brings all queries to their bounds. The engine holds every example to it, whatever a strategy says.
+    are one Gaussian mechanism of noise multiplier `noise_multiplier`: their joint sensitivity is 1/ν, as
+    `dp_bench.privacy.query.influence` defines and proves it. `update` post-processes. Σ_k z_k^-2 = ν^-2 is always
+    enough, and needed where one n brings all queries to their bounds. The engine holds every example to it.
 
     Hyperparameters are fields that declare what they may be (`dp_bench.strategies.ranges`); any other value is refused.
     Nothing in a strategy imports torch when it is loaded: planning reads `multipliers` without it. An author tests all

@@ -8,21 +8,16 @@ the step is one release of multiplier ν, not the sum of 21.
 gradient, noise and clipping bias together. The width follows the norms by factors of 2.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
 from dp_bench.strategies.ranges import Decay, Fraction, Positive, Range
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BINS = 20  # the authors'
 _MOST_SEARCHES = 32  # of -E in one step: far beyond what a threshold moves, so that none runs forever

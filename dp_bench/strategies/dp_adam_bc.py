@@ -4,18 +4,13 @@ Noise of variance φ in every coordinate adds φ to Adam's second moment, which 
 denominator becomes a constant, and DP-Adam becomes DP-SGD with momentum (AdamWOSM is exactly that).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.privacy.rounding import ROUNDING
 from dp_bench.strategies.base import Strategy, clipped_gradient
 from dp_bench.strategies.ranges import Decay, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class DPAdamBCState(NamedTuple):

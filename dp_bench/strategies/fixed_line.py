@@ -4,8 +4,6 @@ Of the k candidates that Online pays for, with neither of its updates: what is l
 FixedThreshold when both search the same few points.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dp_bench.strategies.fixed_threshold import FixedThreshold

@@ -4,18 +4,13 @@ With `clip_min` it is bounded adaptive clipping (arXiv 2506.01396): C <- max(C_L
 vanish with the gradients of the examples that are already learned, while those of a minority are still long.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dp_bench.errors import invalid
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
 from dp_bench.strategies.ranges import Decay, Fraction, NonNegative, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FixedQuantileState(NamedTuple):

@@ -1,16 +1,11 @@
 """DP-SGD with a threshold chosen beforehand (Song et al. 2013, Abadi et al. 2016)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, clipped_gradient
 from dp_bench.strategies.ranges import Decay, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FixedThresholdState(NamedTuple):

@@ -1,19 +1,12 @@
 """The non-private baseline, on the same path: an unbounded query released without noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy
 from dp_bench.strategies.ranges import Decay, OneOf, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-OPTIMISERS = ("adam", "sgd")
 
 
 class NoDPState(NamedTuple):
@@ -25,7 +18,7 @@ class NoDPState(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class NoDP(Strategy[NoDPState]):
     lr: Positive
-    optimiser: Annotated[str, OneOf(OPTIMISERS)] = "adam"
+    optimiser: Annotated[str, OneOf(("adam", "sgd"))] = "adam"
     momentum: Decay = 0.9  # SGD's; Adam's β_1
     beta2: Decay = 0.999
     stabiliser: Positive = 1e-8

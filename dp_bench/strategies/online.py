@@ -1,17 +1,12 @@
 """OSO-DPSGD, the paper's contribution: the threshold C and the step ρ descend their own gradients during training."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
 from dp_bench.strategies.ranges import Decay, NonNegative, OneOf, Positive, Range
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 UPDATES = ("exponential_sign", "additive", "cosine")
 _MORE_THAN_ONE = Range("more than 1 (the paper's is 1.01): at 1 no budget is left for the second query", above=1)

@@ -4,8 +4,6 @@ w(n) = C / (n + r / (n + r)). For long gradients this is C / n; for short ones i
 tends to R / s, a hundred times as much. C only scales the step, so it is 1 and not searched.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dp_bench.privacy.query import Query

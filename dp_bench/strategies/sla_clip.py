@@ -13,19 +13,14 @@ So noise of ν C on every coordinate, the gradient's and the slacks', is one rel
 is ℓ, and its noise multiplier ν √K.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dp_bench.errors import invalid
-from dp_bench.privacy.query import Query, Released
+from dp_bench.privacy.query import Query, Released, Tensor
 from dp_bench.strategies.base import Strategy, clipped_gradient, scalar
 from dp_bench.strategies.ranges import Decay, NonNegative, Positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _QUANTILE = 2.576  # 99 % of a normal distribution is within so many deviations
 
