@@ -37,17 +37,16 @@ def release(
     0.02
     """
     charged = 1 + rounding(queries, noise_multiplier)
-    return {query.name: _noisy_mean(sums[query.name], query, charged, batch_size, rng, dtype) for query in queries}
-
-
-def _noisy_mean(
-    exact: Tensor, query: Query, charged: float, batch_size: int, rng: Rng, dtype: torch.dtype | None
-) -> Tensor:
-    dtype = exact.dtype if dtype is None or query.kind == "scalar" else dtype
-    if query.noise_multiplier == 0:  # the non-private baseline: its bound is infinite, and inf * 0 is not 0
-        return (exact / batch_size).to(dtype)
-    scale = charged * query.noise_multiplier * query.bound / batch_size
-    return normal(exact, scale, rng, dtype).add_(exact, alpha=1 / batch_size)
+    released = {}
+    for query in queries:
+        exact = sums[query.name]
+        kept = exact.dtype if dtype is None or query.kind == "scalar" else dtype
+        if query.noise_multiplier == 0:  # the non-private baseline: its bound is infinite, and inf * 0 is not 0
+            released[query.name] = (exact / batch_size).to(kept)
+            continue
+        scale = charged * query.noise_multiplier * query.bound / batch_size
+        released[query.name] = normal(exact, scale, rng, kept).add_(exact, alpha=1 / batch_size)
+    return released
 
 
 def normal(like: Tensor, scale: float | Tensor, rng: Rng, dtype: torch.dtype | None = None) -> Tensor:

@@ -221,7 +221,7 @@ def _sums_in_single_precision(
                 continue
             for where, part in parts:
                 assert isinstance(part, Materialised)
-                total[None, where].addmm_(weights, torch.cat(part.gradients, dim=1))
+                total[None, where].addmm_(weights, torch.cat(part.tensors, dim=1))
     return {q.name: totals[q.name] if q.kind == "vector" else totals[q.name][0] for q in queries}
 
 

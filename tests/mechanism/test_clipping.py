@@ -691,7 +691,7 @@ def test_weighted_sums_replace_what_they_find_or_add_to_it(weighted, outputs, fo
     sums = torch.full((queries, gradients.shape[1]), math.nan, dtype=torch.float64)
     if products == torch.float32:
         part = (
-            Materialised(*(g.float() for g in part.gradients))
+            Materialised(*(g.float() for g in part.tensors))
             if form is Materialised
             else form(outer.float(), inner.float(), True)
         )

@@ -90,7 +90,7 @@ def test_it_is_sanitised_as_the_strategy_would(strategy: str) -> None:
     (row,) = training.trade_off([0.05], draws=2)
     members = training._draw()
     parts = one_by_one(training.model, training.recipe.losses, training.train_x[members], training.train_y[members])
-    gradients = torch.cat([g for _, part in parts for g in part.gradients], dim=1)
+    gradients = torch.cat([g for _, part in parts for g in part.tensors], dim=1)
     norms = gradients.norm(dim=1, keepdim=True)
     assert (norms > 0.05).any()
     clipped = (gradients * (0.05 / norms).clamp(max=1)).sum(0)

@@ -67,10 +67,10 @@ def _along(chain: Chain, model: FlatModel, losses: Losses, inputs: Tensor, targe
                 recorded.append((name, rule, a.detach(), x))
         total = losses(x, targets).sum()
     output_gradients = torch.autograd.grad(total, [x for *_, x in recorded])
-    parts: list[tuple[slice, Part]] = []
-    for (name, rule, a, _), d in zip(recorded, output_gradients, strict=True):
-        parts.append((model.layers[name], rule(a[:rows], d[:rows])))
-    return parts
+    return [
+        (model.layers[name], rule(a[:rows], d[:rows]))
+        for (name, rule, a, _), d in zip(recorded, output_gradients, strict=True)
+    ]
 
 
 def padded(rows: Tensor, multiple: int = 8) -> Tensor:

@@ -37,7 +37,9 @@ _found: dict[Hashable, int | None] = {}
 
 def passes(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, micro_batch: int) -> Passes:
     """The fastest way to compute up to `micro_batch` examples like these that keeps them isolated."""
-    key = _key(model, losses, inputs, targets, micro_batch)
+    # All that bits depend on but for the module.
+    kinds = [(rows.shape[1:], rows.dtype, rows.device) for rows in (inputs, targets)]
+    key = (_loss_key(losses), *kinds, model.params.dtype, micro_batch, torch.get_num_threads())
     if key not in model.tried:
         # A chain is what it prints; of another module only the module itself knows what it is.
         known, whole = (_found, (repr(model.module), key)) if is_chain(model.module) else (model.tried, key)
@@ -48,12 +50,6 @@ def passes(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, mi
         model.tried[key] = known[whole]
     multiple = model.tried[key]
     return isolated_gradients if multiple is None else functools.partial(batched_gradients, multiple=multiple)
-
-
-def _key(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, micro_batch: int) -> Hashable:
-    """All that bits depend on but for the module."""
-    kinds = [(rows.shape[1:], rows.dtype, rows.device) for rows in (inputs, targets)]
-    return _loss_key(losses), *kinds, model.params.dtype, micro_batch, torch.get_num_threads()
 
 
 def _loss_key(losses: Losses) -> Hashable:
@@ -102,7 +98,7 @@ def _trials(most: int, multiple: int) -> Iterator[tuple[int, int]]:
 def _rows(model: FlatModel, losses: Losses, inputs: Tensor, targets: Tensor, multiple: int) -> list[Tensor]:
     """Everything that is computed of an example, one row each."""
     parts = [part for _, part in batched_gradients(model, losses, inputs, targets, None, multiple)]
-    return [tensor for part in parts for tensor in (part.squared_norms(), *part.tensors())]
+    return [tensor for part in parts for tensor in (part.squared_norms(), *part.tensors)]
 
 
 def _copy_with_random_parameters(model: FlatModel) -> FlatModel:

@@ -1,10 +1,12 @@
 """Per-example gradients of a layer, in the two forms in which norms and weighted sums of them are cheap."""
 
+import copy
 import functools
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,76 +39,61 @@ class Weights(NamedTuple):
         return cls(values, [weights.nonzero().squeeze(1) for weights in values])
 
 
-class Part(Protocol):
+class Part(ABC):
     """The gradients of neighbouring parameters for the B examples of a micro-batch."""
 
-    def squared_norms(self) -> Tensor:
-        """|g_i|^2, [B], float64."""
-        ...
+    def __init__(self, *tensors: Tensor) -> None:
+        self.tensors = tensors  # all that is computed of an example, one row each
 
     def drop(self, rows: Tensor) -> None:
         """Make the gradients of these examples (a mask [B]) zero: 0 * inf would poison the sum."""
-        ...
+        self.tensors = tuple(t.masked_fill(rows[:, None], 0) for t in self.tensors)
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All that is computed of an example, one row each."""
-        ...
+    @abstractmethod
+    def squared_norms(self) -> Tensor:
+        """|g_i|^2, [B], float64."""
 
+    @abstractmethod
     def add_weighted(self, weights: Weights, totals: Tensor, chunk: int, first: bool) -> None:
         """totals[k] += sum_i weights[k, i] g_i for totals [K, P], in products over `chunk` examples at a time.
 
         The first time it does not matter what is in the totals. Products are in the weights' precision.
         """
-        ...
 
 
-class Materialised:
+class Materialised(Part):
     """Gradients as matrices [B, P_1], [B, P_2], ... of parameters side by side."""
 
-    def __init__(self, *gradients: Tensor) -> None:
-        self.gradients = gradients
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.gradients
-
     def squared_norms(self) -> Tensor:
-        return torch.stack([_squared_norms(g) for g in self.gradients]).sum(0)
-
-    def drop(self, rows: Tensor) -> None:
-        self.gradients = tuple(g.masked_fill(rows[:, None], 0) for g in self.gradients)
+        return torch.stack([_squared_norms(g) for g in self.tensors]).sum(0)
 
     def add_weighted(self, weights: Weights, totals: Tensor, chunk: int, first: bool) -> None:
-        widths = [g.shape[1] for g in self.gradients]
-        for gradients, total in zip(self.gradients, totals.split(widths, dim=1), strict=True):
+        widths = [g.shape[1] for g in self.tensors]
+        for gradients, total in zip(self.tensors, totals.split(widths, dim=1), strict=True):
             _add_products(weights.values.T, gradients, total, chunk, first)
 
 
-class OuterProduct:
+class OuterProduct(Part):
     """Gradients d_i a_i^T of a linear layer's weight, never materialised, and d_i of its bias.
 
     Their squared norm is |d_i|^2 |a_i|^2, and |d_i|^2 more with a bias.
     """
 
-    def __init__(self, outer: Tensor, inner: Tensor, bias: bool) -> None:
-        self.outer = outer
-        self.inner = inner
+    def __init__(self, d: Tensor, a: Tensor, bias: bool) -> None:
+        super().__init__(d, a)
         self.bias = bias
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.outer, self.inner
-
     def squared_norms(self) -> Tensor:
-        return _squared_norms(self.outer) * _squared_norms(self.inner, plus=float(self.bias))
-
-    def drop(self, rows: Tensor) -> None:
-        self.outer, self.inner = (t.masked_fill(rows[:, None], 0) for t in (self.outer, self.inner))
+        d, a = self.tensors
+        return _squared_norms(d) * _squared_norms(a, plus=float(self.bias))
 
     def add_weighted(self, weights: Weights, totals: Tensor, chunk: int, first: bool) -> None:
-        shape = self.outer.shape[1], self.inner.shape[1]
+        d, a = self.tensors
+        shape = d.shape[1], a.shape[1]
         size = math.prod(shape)
         for k, weight in enumerate(weights.values):
             total = shaped(totals[k, :size], shape)
-            outer, inner = self.outer, self.inner
+            outer, inner = d, a
             if weights.members is not None and len(weights.members[k]) == 0:
                 if first:
                     total.zero_()
@@ -115,16 +102,14 @@ class OuterProduct:
                 weight, outer, inner = (t.index_select(0, weights.members[k]) for t in (weight, outer, inner))
             _add_products(weight[:, None] * outer, inner, total, chunk, first)
         if self.bias:
-            _add_products(weights.values.T, self.outer, totals[:, size:], chunk, first)
+            _add_products(weights.values.T, d, totals[:, size:], chunk, first)
 
 
 def joined(parts: Sequence[Part]) -> Part:
     """The gradients of one layer for several micro-batches, as one part."""
-    tensors = [torch.cat(some) for some in zip(*(part.tensors() for part in parts), strict=True)]
-    if isinstance(parts[0], OuterProduct):
-        outer, inner = tensors
-        return OuterProduct(outer, inner, parts[0].bias)
-    return Materialised(*tensors)
+    whole = copy.copy(parts[0])
+    whole.tensors = tuple(torch.cat(some) for some in zip(*(part.tensors for part in parts), strict=True))
+    return whole
 
 
 def _add_products(left: Tensor, right: Tensor, total: Tensor, chunk: int, first: bool) -> None:

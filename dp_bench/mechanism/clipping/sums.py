@@ -65,7 +65,8 @@ def clipped_sums(
         raise ValueError(f"targets: expected as many as there are inputs, {len(inputs)}, got {len(targets)}")
     _refuse_short_products()
     examples = len(inputs) if examples is None else examples
-    way = _summation(model, examples, micro_batch)
+    double = model.params.dtype == torch.float64
+    way = Summation(micro_batch, "double", "double") if double else summation(examples, micro_batch)
     compute = passes(model, losses, inputs, targets, micro_batch) if gradients is None else _of_all_rows(gradients)
     totals = model.params.new_empty(0)
     scalar_sums = model.params.new_zeros(len(scalars), dtype=torch.float64)
@@ -122,12 +123,6 @@ def _refuse_short_products() -> None:
 
 def _of_all_rows(gradients: Gradients) -> Passes:
     return lambda model, losses, x, y, rows: gradients(model, losses, x[:rows], y[:rows])
-
-
-def _summation(model: FlatModel, examples: int, micro_batch: int) -> Summation:
-    if model.params.dtype == torch.float64:
-        return Summation(micro_batch, "double", "double")
-    return summation(examples, micro_batch)
 
 
 def _ratio_of_bounds(vectors: Sequence[Query], like: Tensor) -> Tensor | None:
