@@ -47,8 +47,6 @@ MOST_COMPOSITIONS = 2_000_000
 MOST_EPSILON = 1_000.0
 _MOST_PRV_POINTS = 10_000_000
 
-SpentAfter = Callable[[float, float], float]  # (steps, delta) -> epsilon of an ideal mechanism
-
 
 @dataclass(frozen=True)
 class Sampling:
@@ -113,10 +111,6 @@ def _rdp_wor(noise_multiplier: float, sampling: Sampling, steps: float, delta: f
     return _without_replacement(DEFAULT_RDP_ORDERS, noise_multiplier, sampling, steps, delta)
 
 
-def _rdp_wor_10(noise_multiplier: float, sampling: Sampling, steps: float, delta: float) -> float:
-    return _without_replacement(range(2, 11), noise_multiplier, sampling, steps, delta)
-
-
 def _without_replacement(
     orders: Sequence[float], noise_multiplier: float, sampling: Sampling, steps: float, delta: float
 ) -> float:
@@ -137,13 +131,6 @@ def _without_replacement(
         spent = steps * one_step(order)
         best = min(best, float(compute_epsilon([order], [spent], delta)[0]))
     return best
-
-
-def rdp_spent_after(one_step: dict[float, float]) -> SpentAfter:
-    from dp_accounting.rdp import compute_epsilon
-
-    orders = list(one_step)
-    return lambda steps, delta: float(compute_epsilon(orders, [steps * rdp for rdp in one_step.values()], delta)[0])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -169,12 +156,8 @@ def _rdp_without_replacement(noise_multiplier: float, sampling: Sampling) -> Cal
 def _rdp_at(step: Any, neighbors: Any, order: float) -> float:
     from dp_accounting.rdp import RdpAccountant
 
-    return _values_by_order(RdpAccountant([order], neighbors).compose(step))[order]
-
-
-def _values_by_order(accountant: Any) -> dict[float, float]:
-    # Plain floats: the library's conversion to epsilon is a Python loop, twice as slow on NumPy's scalars.
-    return dict(zip(accountant.orders.tolist(), accountant.rdp.clip(min=RDP_ROUNDING).tolist(), strict=True))
+    # A plain float: the library's conversion to epsilon is a Python loop, twice as slow on NumPy's scalars.
+    return float(RdpAccountant([order], neighbors).compose(step).rdp.clip(min=RDP_ROUNDING)[0])
 
 
 def _within_limits(count: Count) -> Count:
@@ -242,7 +225,7 @@ ACCOUNTANTS = {
         Accountant("pld", POISSON, True, _pld),
         Accountant("prv", POISSON, True, _prv, library="opacus", light=False),
         Accountant("rdp_wor", FIXED_SIZE, False, _rdp_wor),
-        Accountant("rdp_wor_10", FIXED_SIZE, False, _rdp_wor_10),
+        Accountant("rdp_wor_10", FIXED_SIZE, False, functools.partial(_without_replacement, range(2, 11))),
     )
 }
 

@@ -30,15 +30,13 @@ from typing import NamedTuple
 from dp_bench.privacy.accountants import (
     RDP_ORDERS,
     Sampling,
-    SpentAfter,
     accountant_of,
     quiet_libraries,
     rdp_poisson_at,
-    rdp_spent_after,
 )
 from dp_bench.privacy.conversion import smallest_epsilon
 from dp_bench.privacy.noise_tail import ideal_delta, uncovered
-from dp_bench.privacy.selection import Trials, leaving, selection_rdp, with_tail
+from dp_bench.privacy.selection import Trials, selection_rdp, with_tail
 
 _MANY_DIGITS = Context(prec=400)  # a float's exact value, whatever its size
 
@@ -101,20 +99,24 @@ def composed_epsilon(parts: Sequence[Part], delta: float) -> float:
     ideal = ideal_delta(delta, lost, math.fsum(part.times * part.steps for part in plain))
     if ideal <= 0:
         return math.inf
+    left = math.fsum(p.times * (p.trials.mean * uncovered(p.noise_multiplier, p.steps)) for p in parts if p.trials)
     with quiet_libraries():
-        left = math.fsum(p.times * leaving(p.noise_multiplier, p.steps, p.trials) for p in parts if p.trials)
         return with_tail(_together(parts), ideal, left)
 
 
-def _together(parts: Sequence[Part]) -> SpentAfter:
+def _together(parts: Sequence[Part]) -> Callable[[float], float]:
+    """Epsilon by delta, of ideal mechanisms."""
     curves = [(part.times, _rdp_of(part)) for part in parts]
 
     def rdp(order: float) -> float:
         return math.fsum(times * curve(order) for times, curve in curves)
 
     if any(part.trials for part in parts):  # whose RDP need not be what `smallest_epsilon` counts on
-        return rdp_spent_after({order: rdp(order) for order in RDP_ORDERS})
-    return functools.partial(smallest_epsilon, rdp, RDP_ORDERS)
+        from dp_accounting.rdp import compute_epsilon
+
+        spent = [rdp(order) for order in RDP_ORDERS]
+        return lambda delta: float(compute_epsilon(RDP_ORDERS, spent, delta)[0])
+    return functools.partial(smallest_epsilon, rdp, RDP_ORDERS, 1)
 
 
 def _rdp_of(part: Part) -> Callable[[float], float]:

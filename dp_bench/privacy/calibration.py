@@ -18,7 +18,7 @@ from dp_bench.privacy.accountants import ACCOUNTANTS, RDP, Sampling, accountant_
 from dp_bench.privacy.accounting import Part, composed_epsilon, epsilon, exact
 from dp_bench.privacy.allocation import Allocation, Budget, Spent
 from dp_bench.privacy.allocators import Rung, check_accountant, steps_of
-from dp_bench.privacy.checks import plausible, spent_by, violation
+from dp_bench.privacy.checks import spent_by, violation
 from dp_bench.privacy.multiplier_search import NotFound, smallest_multiplier
 from dp_bench.privacy.noise_tail import NOISE_TAIL, smallest_delta
 from dp_bench.privacy.selection import Trials
@@ -135,13 +135,12 @@ def epsilon_by(allocation: Allocation, accountant: str, *, compute: bool = True)
             "leave it out, or calibrate the runs with it",
         )
     whole = _whole(allocation, accountant, compute=compute)
-    return Spent(whole, epsilon_after(allocation, allocation.steps, accountant, compute=compute))
+    return Spent(whole, epsilon_after(allocation, accountant, allocation.steps, compute=compute))
 
 
 def true_epsilon(allocation: Allocation, rows: int) -> Spent:
     """What the runs spend if their batches are drawn from `rows` examples, whatever was emulated."""
-    drawn = allocation.drawn_from(rows)
-    return Spent(_whole(drawn, allocation.budget.accountant), epsilon_after(drawn, allocation.steps))
+    return epsilon_by(allocation.drawn_from(rows), allocation.budget.accountant)
 
 
 def _whole(allocation: Allocation, accountant: str, times: int = 1, *, compute: bool = True) -> float:
@@ -149,7 +148,7 @@ def _whole(allocation: Allocation, accountant: str, times: int = 1, *, compute: 
     if allocation.trials:
         part = Part(allocation.noise_multiplier, allocation.sampling, allocation.steps, times, allocation.trials)
         return composed_epsilon([part], allocation.budget.delta)
-    return epsilon_after(allocation, times * allocation.compositions, accountant, compute=compute)
+    return epsilon_after(allocation, accountant, times * allocation.compositions, compute=compute)
 
 
 def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
@@ -162,15 +161,12 @@ def warnings_for(budget: Budget, sampling: Sampling) -> list[str]:
     ]
 
 
-def epsilon_after(
-    allocation: Allocation, compositions: int, accountant: str | None = None, *, compute: bool = True
-) -> float:
-    """Epsilon of so many steps with its noise, counted by its own accountant unless another is named.
+def epsilon_after(allocation: Allocation, accountant: str, compositions: int, *, compute: bool = True) -> float:
+    """Epsilon of so many steps with its noise.
 
     RDP takes milliseconds and is never read from disk; the others are, where RDP finds them plausible.
     """
     noise_multiplier, sampling, delta = allocation.noise_multiplier, allocation.sampling, allocation.budget.delta
-    accountant = accountant or allocation.budget.accountant
     if ACCOUNTANTS[accountant].quick:
         return epsilon(accountant, noise_multiplier, sampling, compositions, delta)
     key = {
@@ -185,7 +181,9 @@ def epsilon_after(
         return {"epsilon": epsilon(accountant, noise_multiplier, sampling, compositions, delta)}
 
     def believed(entry: dict[str, float]) -> bool:
-        return plausible(entry["epsilon"], allocation, compositions)
+        from dp_bench.privacy.lower_bound import is_possible  # brings numpy: planning starts without
+
+        return is_possible(entry["epsilon"], noise_multiplier, sampling, compositions, delta)
 
     return cached("calibration", key, count if compute else None, believed)["epsilon"]
 
@@ -207,11 +205,6 @@ def calculation(accountant: str) -> dict[str, str | int]:
     return {"format": CALIBRATION_FORMAT, "accountant": accountant, library: importlib.metadata.version(library)}
 
 
-def _far_above(budget: Budget, noise_multiplier: float, sampling: Sampling, compositions: int) -> bool:
-    """Whether RDP finds so much more than the budget that no accountant would find less than the budget."""
-    return epsilon(RDP, noise_multiplier, sampling, compositions, budget.delta) > 3 * budget.epsilon + 1
-
-
 def _smallest_multiplier(unpriced: Allocation, spent: Callable[[float], float]) -> float:
     """Of those that the noise's tail covers: an epsilon so large that less noise would do is then not used up."""
     budget, sampling, compositions = unpriced.budget, unpriced.sampling, unpriced.compositions
@@ -221,8 +214,9 @@ def _smallest_multiplier(unpriced: Allocation, spent: Callable[[float], float]) 
         raise invalid("privacy.epsilon", expected, budget.epsilon, "use privacy.accountant=rdp")
 
     def bounded(noise_multiplier: float) -> float:
-        if not quick and _far_above(budget, noise_multiplier, sampling, compositions):
-            return math.inf  # the search need not know by how much
+        # Where RDP finds so much more than the budget, no accountant finds less, and the search need not know how much.
+        if not quick and epsilon(RDP, noise_multiplier, sampling, compositions, budget.delta) > 3 * budget.epsilon + 1:
+            return math.inf
         return spent(noise_multiplier)
 
     # Of many small steps the central limit theorem says epsilon ~ q sqrt(2 n ln(1/delta)) / nu; a few need more noise.

@@ -5,9 +5,8 @@ import functools
 from dp_bench.errors import UserError
 from dp_bench.files.atomic import cache_folder
 from dp_bench.privacy.accountants import proven
-from dp_bench.privacy.accounting import epsilon, epsilon_curve, exact, rounded_up
+from dp_bench.privacy.accounting import Part, composed_epsilon, epsilon, epsilon_curve, exact, rounded_up
 from dp_bench.privacy.allocation import Allocation
-from dp_bench.privacy.selection import selection_epsilon
 
 # An epsilon that is computed again may differ in its last bits from one that another machine computed.
 LAST_BITS = 1e-9
@@ -75,13 +74,6 @@ def spent_by(allocation: Allocation, noise_multiplier: float) -> float:
     """Epsilon of the whole search with this noise."""
     budget, sampling = allocation.budget, allocation.sampling
     if allocation.trials:
-        return selection_epsilon(noise_multiplier, sampling, allocation.steps, budget.delta, allocation.trials)
+        part = Part(noise_multiplier, sampling, allocation.steps, trials=allocation.trials)
+        return composed_epsilon([part], budget.delta)
     return epsilon(budget.accountant, noise_multiplier, sampling, allocation.compositions, budget.delta)
-
-
-def plausible(spent: float, allocation: Allocation, compositions: int) -> bool:
-    """Whether an epsilon that an accountant found for so many steps of this noise is not below what they spend."""
-    from dp_bench.privacy.lower_bound import is_possible  # brings numpy: planning starts without
-
-    delta = allocation.budget.delta
-    return is_possible(spent, allocation.noise_multiplier, allocation.sampling, compositions, delta)

@@ -40,16 +40,15 @@ both, for one query.
 that was accounted for, at any batch size, sampling rate and number of queries.
 
 What this takes as given: the gradient that the passes through the model compute for an example does not depend on
-which other examples are in the batch. That is not a matter of course: a product may round a row by its place and by
-how many rows there are, and where a norm then passes a threshold, several examples jump together.
+which other examples are in the batch. `dp_bench.mechanism.clipping.isolated` says why that is not a matter of course.
 
 - Proven: an example that is computed alone, in memory of its own, has the same gradient in every batch.
 - Measured: whether a model's passes over many examples have this property, to the bit, is tried on the machine, with
-  the threads and for the shapes at hand before its first batch (`dp_bench.mechanism.clipping.isolated`). A model that
-  fails is computed one example at a time. With torch 2.13, MKL and AVX-512, on one and two threads, the three models
-  of the paper pass, as do widths of 64 and 300 with any activation, LayerNorm and attention; widths of 5 and 21 fail
-  with every activation, ReLU included, and so do a few small convolutional networks. `dp_bench.testing.isolation`
-  tries the paper's models and one that fails at other sizes and places.
+  the threads and for the shapes at hand before its first batch. A model that fails is computed one example at a time.
+  With torch 2.13, MKL and AVX-512, on one and two threads, the three models of the paper pass, as do widths of 64 and
+  300 with any activation, LayerNorm and attention; widths of 5 and 21 fail with every activation, ReLU included, and so
+  do a few small convolutional networks. `dp_bench.testing.isolation` tries the paper's models and one that fails at
+  other sizes and places.
 - Refused: products that torch is told to round to fewer bits (TF32, bfloat16; `clipped_sums` looks before each batch).
 - Neither: attacks on the low bits of floating-point noise.
 """

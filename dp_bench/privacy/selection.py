@@ -17,19 +17,12 @@ import functools
 import itertools
 import math
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
 from dp_bench.errors import invalid, unknown
-from dp_bench.privacy.accountants import (
-    RDP_ORDERS,
-    RDP_ROUNDING,
-    Sampling,
-    SpentAfter,
-    quiet_libraries,
-    rdp_spent_after,
-)
+from dp_bench.privacy.accountants import RDP_ORDERS, RDP_ROUNDING, Sampling
 from dp_bench.privacy.noise_tail import ideal_delta, uncovered
 
 GEOMETRIC, LOGARITHMIC, POISSON_NUMBER = "geometric", "logarithmic", "poisson"
@@ -118,26 +111,13 @@ class Trials:
         return 1 - self.generating(1 - 1 / candidates)
 
 
-def selection_epsilon(noise_multiplier: float, sampling: Sampling, steps: int, delta: float, trials: Trials) -> float:
-    """Epsilon, at `delta`, of the best of the trials of `steps` steps each, counted by RDP; infinite without noise."""
-    if noise_multiplier <= 0:
-        return math.inf
-    spent_after = rdp_spent_after(selection_rdp(noise_multiplier, sampling, steps, trials))
-    return with_tail(spent_after, delta, leaving(noise_multiplier, steps, trials))
-
-
-def leaving(noise_multiplier: float, steps: float, trials: Trials) -> float:
-    """E[K] p: a bound on the probability that some trial leaves C."""
-    return trials.mean * uncovered(noise_multiplier, steps)
-
-
-def with_tail(spent_after: SpentAfter, delta: float, left: float) -> float:
-    """Epsilon at what remains of delta once (1 + e^epsilon) times `left` is taken off; `left` = 0 takes nothing."""
+def with_tail(ideal_epsilon: Callable[[float], float], delta: float, left: float) -> float:
+    """Epsilon at what remains of delta once (1 + e^epsilon) times `left`, which is E[K] p, is taken off."""
     if left == 0:
-        return spent_after(1, delta)
+        return ideal_epsilon(delta)
     # A first epsilon at half of delta bounds what the tail takes; at what is then left, epsilon is smaller.
-    taken = (1 + math.exp(min(spent_after(1, delta / 2), 700.0))) * left
-    return spent_after(1, delta - taken) if taken <= delta / 2 else math.inf
+    taken = (1 + math.exp(min(ideal_epsilon(delta / 2), 700.0))) * left
+    return ideal_epsilon(delta - taken) if taken <= delta / 2 else math.inf
 
 
 @functools.lru_cache(maxsize=1024)
@@ -150,6 +130,5 @@ def selection_rdp(noise_multiplier: float, sampling: Sampling, steps: int, trial
     step = dpa.PoissonSampledDpEvent(sampling.rate, dpa.GaussianDpEvent(noise_multiplier))
     run = dpa.ComposedDpEvent([dpa.SelfComposedDpEvent(step, steps), dpa.dp_event.ZCDpEvent(rho=0.0, xi=excess)])
     accountant = dpa.rdp.RdpAccountant(RDP_ORDERS, dpa.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    with quiet_libraries():
-        accountant.compose(dpa.dp_event.RepeatAndSelectDpEvent(run, trials.mean, trials.shape))
+    accountant.compose(dpa.dp_event.RepeatAndSelectDpEvent(run, trials.mean, trials.shape))
     return dict(zip(RDP_ORDERS, accountant.rdp.tolist(), strict=True))

@@ -11,7 +11,7 @@ from dp_bench.errors import UserError
 from dp_bench.privacy.accountants import Sampling
 from dp_bench.privacy.accounting import epsilon
 from dp_bench.privacy.allocation import Allocation, Budget
-from dp_bench.privacy.checks import plausible, violation
+from dp_bench.privacy.checks import violation
 from dp_bench.privacy.lower_bound import is_possible
 
 # Rates, steps, candidates, noise multipliers and deltas, from tiny budgets (epsilon 0.02) to large ones.
@@ -83,8 +83,8 @@ def test_one_gaussian_release_has_the_epsilon_of_the_analytic_mechanism():
 def test_an_epsilon_of_another_accountant_is_plausible_only_if_it_is_not_too_small():
     good = honest("rdp", Sampling(512, 60_000), 1172, 5, 1.2, 1e-5)
     pld = epsilon("pld", 1.2, good.sampling, 5860, 1e-5)
-    assert plausible(pld, good, 5860)
-    assert not plausible(0.95 * pld, good, 5860)
+    assert is_possible(pld, 1.2, good.sampling, 5860, 1e-5)
+    assert not is_possible(0.95 * pld, 1.2, good.sampling, 5860, 1e-5)
 
 
 # Effort
