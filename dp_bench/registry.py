@@ -78,11 +78,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return "" if name in self.built_in else self.path(name)
 
     def outside_code(self, name: str) -> str:
-        """The SHA-256 of the file behind such a name: runs of changed code are other runs. "" if there is no file."""
+        """The SHA-256 of the file that defines such a class: runs of changed code are other runs; "" without one."""
         if name in self.built_in:
             return ""
-        self[name]  # loads its module
-        file = getattr(sys.modules[self.path(name).partition(":")[0]], "__file__", None)
+        found = self[name]
+        owner = found if isinstance(found, type) else type(found)  # its path may name a package that only exports it
+        file = getattr(sys.modules[owner.__module__], "__file__", None)
         return file_digest(Path(file)) if file else ""
 
     def word(self, name: str) -> str:

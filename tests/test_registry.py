@@ -8,6 +8,7 @@ import pytest
 from plugins import install
 
 from dp_bench.errors import UserError
+from dp_bench.files.checksummed import file_digest
 from dp_bench.registry import Registry, snake_case
 from dp_bench.strategies import STRATEGIES
 
@@ -46,6 +47,12 @@ def test_built_in_names_come_first_and_nothing_is_imported_to_list_them(site: Pa
     assert things["first"] is Path
     assert things["zeta"].__name__ == "MyThing"
     assert (things.outside_path("zeta"), things.outside_path("first")) == ("things_a:MyThing", "")
+
+
+def test_the_code_behind_a_name_is_the_file_that_defines_it_not_the_one_that_exports_it(site: Path) -> None:
+    (site / "things_b.py").write_text("from things_a import MyThing\n")
+    install(site, "a", {"dp_bench.things": {"zeta": "things_b:MyThing"}})
+    assert made().outside_code("zeta") == file_digest(site / "things_a.py")
 
 
 def test_an_entry_point_that_fails_is_named_when_it_is_used_and_breaks_nothing_else(site: Path) -> None:

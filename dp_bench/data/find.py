@@ -157,7 +157,7 @@ def _limited(name: str, source: Source, limit: int | None) -> Source:
         return source
     if not 1 <= limit <= source.train_rows:
         expected = f"1 to {source.train_rows}, the training rows of {name}"
-        raise invalid("dataset.limit", expected, limit, "choose such a number, or leave it out for all rows")
+        raise invalid("dataset.limit", expected, limit, "choose such a number, or dataset.limit=null for all rows")
     return replace(
         source,
         kind="stand-in" if source.synthetic else "subset",

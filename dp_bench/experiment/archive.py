@@ -215,7 +215,7 @@ def _lines(root: Path, name: str, outcome: Outcome) -> tuple[dict[str, bytes], d
         else:
             outcome.skipped.append(found)
             told = _NAMED_BY.match(line)
-            damaged[told.group(1).decode() if told else found.folder] = line.removesuffix(b"\n") + b"\n"
+            damaged[told.group(1).decode(errors="replace") if told else found.folder] = line.removesuffix(b"\n") + b"\n"
     return whole, damaged
 
 

@@ -47,9 +47,9 @@ OTHER_BUDGET = {
 }
 # Two values of these would be two runs in one folder: a command may name only one of each.
 ONE_RUN_WHATEVER_ITS_VALUE = {"device", "threads", "micro_batch", "checkpoint.keep", "quiet", "tracker"}
-# Seeds repeat a run; `points` and `epsilons` choose among grids that are charged in full; the others say where a run is
-# computed, shown and kept.
-NOT_A_SEARCH = {"seeds", "seed", "points", "epsilons", "runs"} | ONE_RUN_WHATEVER_ITS_VALUE
+# Seeds repeat a run, as long as all are drawn in one way (two values of `seed` are charged). `points` and `epsilons`
+# choose among grids that are charged in full. The others say where a run is computed, shown and kept.
+NOT_A_SEARCH = {"seeds", "points", "epsilons", "runs"} | ONE_RUN_WHATEVER_ITS_VALUE
 
 
 def is_charged(key: str, swept: Sequence[str]) -> bool:

@@ -14,7 +14,8 @@ from dp_bench.strategies import STRATEGIES
 LEVELS = ("profile", "variant", "dataset", "strategy", "k", "eps", "point", "seed")
 DEFAULT, EMULATED = "default", "dataset.emulate_size"
 _DATA, _SECURE = "data=", "seed=secure"
-_LONGEST_NAME = 200  # of a folder; file systems end at 255 bytes
+_LONGEST_NAME = 200  # of a folder, in characters; file systems end at 255 bytes
+_CUT_OFF = "…"
 
 
 def part(folder: str, level: str) -> str:
@@ -49,7 +50,7 @@ def variant(config: Config, source: Source) -> str:
     name = ",".join(departures) or DEFAULT
     if len(name) <= _LONGEST_NAME:
         return name
-    return f"{name[:_LONGEST_NAME]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return f"{name[:_LONGEST_NAME]}{_CUT_OFF}{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def choices(variant: str) -> list[str]:
@@ -76,8 +77,9 @@ def is_emulated(variant: str) -> bool:
     return any(choice.startswith(EMULATED) for choice in choices(variant))
 
 
-def is_secure(variant: str) -> bool:
-    return _SECURE in choices(variant)
+def may_be_secure(variant: str) -> bool:
+    """A name that was cut off does not tell, so it may be."""
+    return _SECURE in choices(variant) or _CUT_OFF in variant
 
 
 def without_private_choices(variant: str) -> str:

@@ -51,11 +51,11 @@ def test_no_shipped_file_is_untested() -> None:
     tested = {f"{group}/{name}" for group, names in groups().items() for name in names}
     tested |= {f"hydra/launcher/{name}" for name in EXTRAS} | {"config"}
     assert {str(path.relative_to(CONF).with_suffix("")) for path in CONF.rglob("*.yaml")} == tested
-    assert set(shipped("dataset")) == set(TASKS)
-    assert set(shipped("strategy")) == set(STRATEGIES)
+    assert set(shipped("dataset")) == set(TASKS.built_in)
+    assert set(shipped("strategy")) == set(STRATEGIES.built_in)
     assert {"smoke", "verify", "paper"} <= set(shipped("profile"))
-    papers = {f"{dataset}_k{k}" for dataset in TASKS for k in (5, 7, 9)} | {"paper"}
-    assert papers | {f"beyond_{dataset}" for dataset in TASKS} <= set(shipped("experiment"))
+    papers = {f"{dataset}_k{k}" for dataset in TASKS.built_in for k in (5, 7, 9)} | {"paper"}
+    assert papers | {f"beyond_{dataset}" for dataset in TASKS.built_in} <= set(shipped("experiment"))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_every_data_sets_file_says_its_protocol(name: str) -> None:
 def test_every_experiment_composes(experiment: str) -> None:
     params = with_hydra(f"experiment={experiment}").hydra.sweeper.params
     if experiment == "paper":
-        assert set(params["dataset"].split(",")) == set(TASKS)
+        assert set(params["dataset"].split(",")) == set(TASKS.built_in)
         assert params["grid.k"] == "5,7,9"
     elif "_k" in experiment:
         assert f"{params['dataset']}_k{params['grid.k']}" == experiment

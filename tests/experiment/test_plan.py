@@ -219,10 +219,10 @@ def test_what_is_searched_is_charged_however_it_is_written_and_nothing_else(sear
     ("key", "charged"),
     [
         *((key, False) for key in ("dataset", "strategy", "grid.k", "privacy.epsilon", "privacy.accountant")),
-        *((key, False) for key in ("seeds", "seed", "threads", "device", "micro_batch", "checkpoint.keep", "points")),
+        *((key, False) for key in ("seeds", "threads", "device", "micro_batch", "checkpoint.keep", "points")),
         *((key, False) for key in ("strategy.lr", "runs", "quiet")),
         *((key, True) for key in ("strategy.clip", "strategy.momentum", "train.batch_size", "model.output_activation")),
-        *((key, True) for key in ("train.sampling", "a key that is added one day")),
+        *((key, True) for key in ("seed", "train.sampling", "a key that is added one day")),
         *((key, True) for key in ("profile", "dataset.words", "grid.quantile", "grid.times", "grid.also.lr", "grid")),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_bench.errors import DamagedFile, UserError, did_you_mean, invalid
 from dp_bench.experiment.archive import Skipped, profiles_in, read_archive, walk
-from dp_bench.experiment.folder_names import is_secure, part
+from dp_bench.experiment.folder_names import may_be_secure, part
 from dp_bench.experiment.record import RunRecord, Stored, record_of
 from dp_bench.experiment.store import SPENDS_AGAIN, read_stored
 from dp_bench.files.from_json import FOREIGN
@@ -122,7 +122,7 @@ def _read(root: Path, folder: str, archived: Stored | None, own_folder: bool = T
         return believed(record_of(stored))
     except (UserError, OSError, *FOREIGN) as error:
         # By its name, as its spec may not be readable.
-        again = SPENDS_AGAIN * (isinstance(error, DamagedFile) and is_secure(part(folder, "variant")))
+        again = SPENDS_AGAIN * (isinstance(error, DamagedFile) and may_be_secure(part(folder, "variant")))
         return Skipped(folder, _why(error, root / folder, "run") + again)
 
 
