@@ -17,6 +17,8 @@ from dp_bench.report.load.results import Grid, Point
 from dp_bench.report.table import in_ascii, mean_and_sd, printed, printed_pair
 from dp_bench.tasks import TASKS
 
+_CURVE_DIGITS = 4  # of runs' curves, which are most of what a page carries
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -147,16 +149,16 @@ def _curves(run: RunRecord) -> dict[str, Sequence[float | None] | float | None]:
     found: dict[str, Sequence[float | None] | float | None] = {"step": columns.pop("step", [])}
     for name, values in columns.items():
         if name == task.metric:
-            found["metric"] = [compact(task.scale * value) for value in values]
+            found["metric"] = [compact(task.scale * value, _CURVE_DIGITS) for value in values]
         elif name != "epsilon":
-            rounded = [compact(value) for value in values]
+            rounded = [compact(value, _CURVE_DIGITS) for value in values]
             found[names.axis(run.spec.strategy, name)] = rounded[0] if len(set(rounded)) == 1 else rounded
     return found
 
 
-def compact(value: float) -> float | None:
-    """Five digits: more cannot be seen. None for what JSON has no number for."""
+def compact(value: float, digits: int = 5) -> float | None:
+    """As few digits as can be seen. None for what JSON has no number for."""
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.5g}")
+    short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
