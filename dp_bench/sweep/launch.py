@@ -31,8 +31,7 @@ _STUCK = (
 
 
 def check_grids(planned: Sequence[Job]) -> None:
-    first = {_grid_of(job): job for job in planned}
-    for job in first.values():
+    for job in _one_of_each_grid(planned).values():
         job.folders[0].check_grid()
 
 
@@ -70,7 +69,8 @@ def _name(job: Job) -> PurePosixPath:
 def _launch_all(planned: Sequence[Job], launch: Launch) -> dict[Job, str]:
     """The jobs that failed, each with its reason."""
     failures: dict[Job, str] = {}
-    grids = {_grid_of(job): HalvedGrid(job.root, job.runs[0]) for job in planned if job.runs[0].ranked_seeds}
+    halved = _one_of_each_grid([job for job in planned if job.runs[0].ranked_seeds])
+    grids = {grid: HalvedGrid(job.root, job.runs[0]) for grid, job in halved.items()}
     with watching(planned):
         while todo := _todo(planned, grids, failures):
             # The longest first: at the end no core is idle while another has hours to go.
@@ -93,6 +93,10 @@ def _make_roots(roots: Sequence[Path]) -> None:
             with contextlib.suppress(OSError):
                 path.rmdir()
         raise
+
+
+def _one_of_each_grid(jobs: Sequence[Job]) -> dict[object, Job]:
+    return {_grid_of(job): job for job in jobs}
 
 
 def _grid_of(job: Job) -> object:
