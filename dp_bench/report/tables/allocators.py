@@ -1,6 +1,6 @@
 """Grids whose search was not paid for by composition: halved ones, selections, pools to resample selections from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dp_bench.privacy.calculator import WINNER
 from dp_bench.privacy.guarantee import POOL
@@ -34,10 +34,10 @@ def rungs(accounts: Sequence[Account], dataset: str) -> Table | None:
     """The schedule of each halved grid of a data set; None without one."""
     mine = [a for a in accounts if a.grid.key.dataset == dataset and a.allocation.rungs]
     caption = (
-        f"{names.dataset(dataset)}: searched by halving. The candidates of each rung and the step that they were "
-        "trained to; the budget pays for all of these steps."
+        "searched by halving. The candidates of each rung and the step that they were trained to; the budget pays for "
+        "all of these steps."
     )
-    return _table(f"halving_{dataset}", caption, mine, [_halved(account) for account in mine], _HALVING_NOTE)
+    return _table("halving", caption, mine, _halved, _HALVING_NOTE)
 
 
 def _halved(account: Account) -> Row:
@@ -58,10 +58,10 @@ def selections(accounts: Sequence[Account], dataset: str) -> Table | None:
     """The distribution of the trials of each such grid of a data set; None without one."""
     mine = [a for a in accounts if a.grid.key.dataset == dataset and a.allocation.winner_only]
     caption = (
-        f"{names.dataset(dataset)}: searched by selection. The distribution of the number of trials, the chance that "
-        "the best candidate was among them, and what the budget pays for."
+        "searched by selection. The distribution of the number of trials, the chance that the best candidate was among "
+        "them, and what the budget pays for."
     )
-    return _table(f"selection_{dataset}", caption, mine, [_selected(account) for account in mine], _SELECTION_NOTE)
+    return _table("selection", caption, mine, _selected, _SELECTION_NOTE)
 
 
 def _selected(account: Account) -> Row:
@@ -80,11 +80,8 @@ def _selected(account: Account) -> Row:
 def expected_winners(accounts: Sequence[Account], dataset: str) -> Table | None:
     """What a search by selection is expected to find: one row per pool of a data set; None without one."""
     mine = [a for a in accounts if a.grid.key.dataset == dataset and a.allocation.pool]
-    caption = (
-        f"{names.dataset(dataset)}: the winner that a search by selection is expected to release, from a pool of runs "
-        "with its noise."
-    )
-    return _table(f"pool_{dataset}", caption, mine, [_pooled(account) for account in mine], *_POOL_NOTES)
+    caption = "the winner that a search by selection is expected to release, from a pool of runs with its noise."
+    return _table("pool", caption, mine, _pooled, *_POOL_NOTES)
 
 
 def _pooled(account: Account) -> Row:
@@ -105,9 +102,13 @@ def _pooled(account: Account) -> Row:
     }
 
 
-def _table(name: str, caption: str, mine: Sequence[Account], rows: Sequence[Row], *notes: str) -> Table | None:
-    """One row per grid, which begins with its place."""
+def _table(
+    name: str, caption: str, mine: Sequence[Account], row: Callable[[Account], Row], *notes: str
+) -> Table | None:
+    """Of one data set's grids, one row per grid, which begins with its place."""
     if not mine:
         return None
-    placed = [{**budget_place(account.grid.key), **row} for account, row in zip(mine, rows, strict=True)]
-    return Table(name, caption, *by_column(placed), notes=notes, grids=[[account.grid] for account in mine])
+    dataset = mine[0].grid.key.dataset
+    head, rows = by_column([{**budget_place(account.grid.key), **row(account)} for account in mine])
+    caption = f"{names.dataset(dataset)}: {caption}"
+    return Table(f"{name}_{dataset}", caption, head, rows, notes=notes, grids=[[account.grid] for account in mine])
